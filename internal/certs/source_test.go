@@ -1,0 +1,138 @@
+package certs
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"gpustack.ai/model-deployment-scaler/internal/certs/certstest"
+)
+
+const serverName, clientName = "server.test", "client.test"
+
+func authority(t *testing.T) *certstest.Authority {
+	t.Helper()
+	a, err := certstest.NewAuthority("test")
+	require.NoError(t, err)
+	return a
+}
+
+// leaf loads a source with a fresh leaf of a, and returns its folder.
+func leaf(t *testing.T, a *certstest.Authority, names ...string) (*Source, string) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, a.WriteLeaf(dir, names...))
+	s, err := Load(filesIn(dir), zap.NewNop())
+	require.NoError(t, err)
+	return s, dir
+}
+
+func filesIn(dir string) Files {
+	return Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
+}
+
+func serve(t *testing.T, c *tls.Config) string {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	srv.Config.ErrorLog = zap.NewStdLog(zap.NewNop())
+	srv.TLS = c
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func get(url string, c *tls.Config) error {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func TestMutualTLSAcceptsTheRightPeerAndRefusesEveryOther(t *testing.T) {
+	ours, theirs := authority(t), authority(t)
+	server, _ := leaf(t, ours, serverName)
+	url := serve(t, server.Server(AllowNames(clientName)))
+
+	right, _ := leaf(t, ours, clientName)
+	wrongName, _ := leaf(t, ours, "somebody.test")
+	wrongCA, _ := leaf(t, theirs, clientName)
+	caOnly, err := Load(Files{CA: right.files.CA}, zap.NewNop())
+	require.NoError(t, err)
+
+	require.NoError(t, get(url, right.Client(serverName)))
+	require.ErrorContains(t, get(url, right.Client("other.test")), "verifying the server's certificate for other.test")
+	require.Error(t, get(url, wrongName.Client(serverName)), "a certificate of our CA for another name")
+	require.Error(t, get(url, wrongCA.Client(serverName)), "a certificate of another CA")
+	require.Error(t, get(url, caOnly.Client(serverName)), "no client certificate")
+}
+
+func TestAServerWithoutPeerFunctionAsksForNoClientCertificate(t *testing.T) {
+	a := authority(t)
+	server, dir := leaf(t, a, serverName)
+	client, err := Load(Files{CA: filepath.Join(dir, "ca.crt")}, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, get(serve(t, server.Server(nil)), client.Client(serverName)))
+}
+
+func TestARotatedPairServesTheNextHandshake(t *testing.T) {
+	before, after := authority(t), authority(t)
+	server, dir := leaf(t, before, serverName)
+	url := serve(t, server.Server(nil))
+	client, clientDir := leaf(t, before, clientName)
+	require.NoError(t, get(url, client.Client(serverName)))
+
+	require.NoError(t, after.WriteLeaf(dir, serverName))
+	server.reload()
+	require.Error(t, get(url, client.Client(serverName)), "the client does not know the new CA yet")
+
+	require.NoError(t, after.WriteLeaf(clientDir, clientName))
+	client.reload()
+	require.NoError(t, get(url, client.Client(serverName)))
+}
+
+func TestABrokenFileKeepsTheOldPairAndIsLoggedOnce(t *testing.T) {
+	a := authority(t)
+	core, logs := observer.New(zap.WarnLevel)
+	dir := t.TempDir()
+	require.NoError(t, a.WriteLeaf(dir, serverName))
+	server, err := Load(filesIn(dir), zap.New(core))
+	require.NoError(t, err)
+	url := serve(t, server.Server(nil))
+	client, _ := leaf(t, a, clientName)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("garbage"), 0o600))
+	server.reload()
+	server.reload()
+	require.NoError(t, get(url, client.Client(serverName)))
+	require.Equal(t, 1, logs.FilterMessageSnippet("kept the old certificates").Len())
+}
+
+func TestLoadingNamesTheFileThatCannotBeUsed(t *testing.T) {
+	_, dir := leaf(t, authority(t), serverName)
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for name, row := range map[string]struct {
+		files Files
+		want  string
+	}{
+		"a certificate without its key": {Files{Cert: filepath.Join(dir, "tls.crt")}, "needs its key"},
+		"a file that is not there":      {Files{CA: filepath.Join(dir, "absent")}, "absent"},
+		"a CA file without certificate": {Files{CA: empty}, "no certificate in it"},
+		"a key that is none":            {Files{Cert: filepath.Join(dir, "tls.crt"), Key: empty}, empty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(row.files, zap.NewNop())
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
