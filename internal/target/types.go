@@ -65,6 +65,7 @@ type Retirement struct {
 	State              RetirementState
 	ObservedGeneration int64
 	StartedAt          time.Time
+	WorkloadUID        string // of the instance that goes; may be empty
 	Reason             string
 }
 
