@@ -21,8 +21,8 @@ type adminServer struct {
 	server   *http.Server
 }
 
-func newAdmin(o *options, p *Process, level zap.AtomicLevel) (*adminServer, error) {
-	l, err := net.Listen("tcp", o.adminAddress)
+func newAdmin(ctx context.Context, o *options, p *Process, level zap.AtomicLevel) (*adminServer, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.adminAddress)
 	if err != nil {
 		return nil, fmt.Errorf("listening on --admin-address: %w", err)
 	}

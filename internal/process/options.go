@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -52,7 +53,7 @@ func CheckAddress(address string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not host:port, for example :8080 or 127.0.0.1:8080", address)
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || n < 0 {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return fmt.Errorf("%q has no usable port: give 0 (any free) to 65535", address)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -65,7 +66,7 @@ func Main(spec Spec) int {
 }
 
 func newCommand(spec Spec, o *options) *cobra.Command {
-	groups := append(spec.Groups, o.group())
+	groups := slices.Concat(spec.Groups, []FlagGroup{o.group()})
 	cmd := &cobra.Command{
 		Use: spec.Name, Short: spec.Short, Long: spec.Long, Version: Version(),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -107,7 +108,7 @@ func run(parent context.Context, spec Spec, o *options) error {
 
 	p := &Process{Log: log, Registry: newRegistry(spec.Name), Health: newHealth(), Version: Version()}
 	log.Info("started", zap.String("program", spec.Name), zap.String("version", p.Version), zap.Int("pid", os.Getpid()))
-	admin, err := newAdmin(o, p, level)
+	admin, err := newAdmin(ctx, o, p, level)
 	if err != nil {
 		return err
 	}

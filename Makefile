@@ -1,0 +1,90 @@
+# Every target with a comment behind "##" shows in `make help`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BIN     := bin
+TOOLS   := $(BIN)/tools
+TOOL_GO := $(GO) build -modfile=go.tools.mod
+# The race detector needs a C compiler; without one the tests run without it, and say so.
+RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X gpustack.ai/model-deployment-scaler/internal/process.version=$(VERSION)
+BINARIES := sampler decider webhook
+TIMEOUT ?= 20m
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build $(BIN)/demo ## Scale a simulated model deployment on a real API server: about 3 minutes after the build. KEEP=1 stays up.
+	@exec $(BIN)/demo $(if $(KEEP),--keep)
+
+.PHONY: test
+test: verify build $(TOOLS)/gotestsum ## Run everything: checks, unit tests with -race, devcluster's tests and the e2e suite on a real API server.
+	@[ -n "$(RACE)" ] || echo "note: no C compiler found, so the tests run without the race detector"
+	cd devcluster && ../$(TOOLS)/gotestsum --format pkgname --jsonfile ../$(BIN)/devcluster.json -- -timeout $(TIMEOUT) ./...
+	CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -timeout $(TIMEOUT) ./...
+	@echo "The ten slowest tests:"
+	@cat $(BIN)/devcluster.json $(BIN)/test.json | $(TOOLS)/gotestsum tool slowest --threshold 1s --num 10
+	@echo "All of it:"
+	@$(TOOLS)/gotestsum --format none --raw-command -- cat $(BIN)/devcluster.json $(BIN)/test.json
+
+##@ Build
+
+.PHONY: build
+build: $(addprefix $(BIN)/,$(BINARIES)) $(BIN)/devcluster ## Build the three binaries and the development control plane into bin/.
+
+GO_FILES := $(shell find api internal cmd dev -name '*.go' -not -name '*_test.go' 2>/dev/null)
+
+$(addprefix $(BIN)/,$(BINARIES)): $(BIN)/%: $(GO_FILES) go.mod go.sum
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/$*
+
+$(BIN)/demo: $(GO_FILES) go.mod go.sum
+	CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./dev/demo
+
+DEVCLUSTER_FILES := $(shell find devcluster -name '*.go' -not -name '*_test.go' 2>/dev/null)
+
+$(BIN)/devcluster: $(DEVCLUSTER_FILES) devcluster/go.mod devcluster/go.sum
+	@[ -e $@ ] || echo "Building devcluster (etcd, kube-apiserver, kube-controller-manager, kubectl): 7 to 10 minutes on two cores the first time, seconds afterwards."
+	CGO_ENABLED=0 $(GO) build -C devcluster -trimpath -ldflags "-s -w" -o ../$@ .
+
+##@ Develop
+
+.PHONY: generate
+generate: $(TOOLS)/controller-gen $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Make the generated code anew: deepcopy, CRD, protobuf.
+	$(TOOLS)/controller-gen object paths=./api/worker/v1/...
+	$(GO) run ./hack/crd
+	$(TOOLS)/buf generate
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint $(TOOLS)/buf ## Lint Go and protobuf.
+	$(TOOLS)/golangci-lint run ./...
+	$(TOOLS)/buf lint
+	$(TOOLS)/buf breaking --against api/proto/baseline.binpb
+
+.PHONY: verify
+verify: lint ## Prove that generated code is current and that go.mod is tidy (the import rule is a test).
+	@hack/verify-generated.sh
+
+.PHONY: bench
+bench: ## Run the benchmarks once, printing figures.
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
+
+.PHONY: manifests
+manifests: $(BIN)/devcluster ## Render the manifests into bin/manifests, one file an overlay.
+	@mkdir -p $(BIN)/manifests
+	@for o in manifests/overlays/*/; do n=$$(basename $$o); $(BIN)/devcluster kubectl kustomize $$o > $(BIN)/manifests/$$n.yaml && echo "wrote $(BIN)/manifests/$$n.yaml"; done
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BIN)
+
+# Tools are pinned in go.tools.mod and built once.
+$(TOOLS)/gotestsum $(TOOLS)/controller-gen $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/golangci-lint: go.tools.mod go.tools.sum
+	@echo "Building $(notdir $@)."
+	@CGO_ENABLED=0 $(TOOL_GO) -o $@ $$(awk '/^tool \(/{t=1;next} /^\)/{t=0} t{print $$1}' go.tools.mod | grep '/$(notdir $@)$$')
