@@ -9,12 +9,16 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/fence"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/target"
+	"gpustack.ai/model-deployment-scaler/internal/windows"
 )
 
 // Input is everything one planning pass may know. Plan keeps none of it.
 type Input struct {
 	// Now is the process's start time plus monotonic elapsed time (D58).
 	Now time.Time
+	// Live says that the scaler's status and the target were read from the API server for this pass, not from a watch cache.
+	// It is needed only after a Decision that asked to Reread (D33, D43).
+	Live bool
 	// Epoch of the leader that plans.
 	Epoch fence.Epoch
 	// Scaler is the policy, with defaults filled in.
@@ -49,6 +53,9 @@ type Decision struct {
 	Trace map[string][]Step
 	// Hold says in one sentence why nothing is planned at all; empty when a plan was made.
 	Hold string
+	// Reread asks for the same pass once more on a live view: the cached one is older than the last commit (D43), or shows a
+	// decision that nobody here knows (D33). Nothing is to be written.
+	Reread bool
 }
 
 // Commit is one write of replica counts.
@@ -60,6 +67,10 @@ type Commit struct {
 	Baseline map[string]int32
 	// Why is one sentence for events and logs.
 	Why string
+
+	cooldown  time.Duration              // after an aborted removal, for CommitRestore
+	exhausted *workerv1.ExhaustionStatus // the episode that a CommitRollback begins or goes on with
+	rebalance *workerv1.RebalanceStatus  // the transfer as it stands after the write; nil leaves it alone
 }
 
 // Outcome says what became of a Decision's write.
@@ -90,7 +101,7 @@ type State struct {
 	Rebalance          *workerv1.RebalanceStatus
 	LastScaleDown      *workerv1.ScaleDownStatus
 	Exhaustion         *workerv1.ExhaustionStatus
-	Predictors         []workerv1.PredictorStatus
+	Predictors         []Predictor // in the order of the target's spec
 	Conditions         []metav1.Condition
 }
 
@@ -111,11 +122,18 @@ type RoleState struct {
 	Reason          string
 	LastScaleUpTime time.Time
 	PanicUntil      time.Time
-	History         []Recommendation // oldest first, at most 256 (D25)
+	History         windows.History // recommendations, oldest first, at most 256 (D25)
 }
 
-// Recommendation is one entry of a stabilization history.
-type Recommendation struct {
-	At       time.Time
-	Replicas int32
+// Predictor is the demand history of a role and, for Predictive, its filter.
+type Predictor struct {
+	Name string
+	// Level in tokens per second, Trend in tokens per second each second.
+	Level, Trend float64
+	// Covariance of the two, symmetric: P00 of the level, P11 of the trend.
+	P00, P01, P11 float64
+	// Samples that the filter has taken in.
+	Samples int64
+	// History of demand, in tokens per second, oldest first, at most 256.
+	History windows.Average
 }
