@@ -1,19 +1,19 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 func TestUpRefuses(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.253.0.1:2380")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, listener.Close()) })
+	block, address := takeEtcdPort(t)
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "config")
 	require.NoError(t, os.WriteFile(precious, []byte("apiVersion: v1\n"), 0o600))
@@ -24,7 +24,7 @@ func TestUpRefuses(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"a block with a taken port, naming it":        {[]string{"--block=253"}, []string{"127.253.0.1:2380", "way out: ", "--block"}},
+		"a block with a taken port, naming it":        {[]string{"--block=" + block}, []string{address, "way out: ", "--block"}},
 		"to replace somebody's kubeconfig":            {[]string{"--kubeconfig=" + precious}, []string{precious, "not written by devcluster"}},
 		"assets when the variable is unset":           {[]string{"--use-assets"}, []string{"KUBEBUILDER_ASSETS is not set"}},
 		"wrong numbers, all at once":                  {[]string{"--block=255", "--verbosity=11"}, []string{"--block", "--verbosity"}},
@@ -41,4 +41,18 @@ func TestUpRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// takeEtcdPort listens on etcd's peer port in some block from the upper end.
+func takeEtcdPort(t *testing.T) (block, address string) {
+	t.Helper()
+	for k := 254; k > 10; k-- {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:2380", k))
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, listener.Close()) })
+			return strconv.Itoa(k), listener.Addr().String()
+		}
+	}
+	require.FailNow(t, "the port is taken in every block")
+	return "", ""
 }

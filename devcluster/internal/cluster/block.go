@@ -25,7 +25,7 @@ const (
 	lastBlock  = 254
 	// fixedBlockPatience is how long a block that was asked for by number may
 	// take to become free: its last owner's processes may still be ending.
-	fixedBlockPatience = 5 * time.Second
+	fixedBlockPatience = 2 * time.Second
 )
 
 // Block is the second octet K of a loopback block 127.K.0.0/16, all of whose

@@ -102,7 +102,13 @@ func validateAssets(dir string) error {
 // that ends with the second.
 func signalContexts() (stop, kill context.Context, release func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	// A reader of the output that goes away first ("up | tee log" and Ctrl-C)
+	// must not end the process before it has cleaned up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	stop, stopNow := context.WithCancel(context.Background())
 	kill, killNow := context.WithCancel(context.Background())
 	go func() {
@@ -111,5 +117,5 @@ func signalContexts() (stop, kill context.Context, release func()) {
 		<-signals
 		killNow()
 	}()
-	return stop, kill, func() { signal.Stop(signals); stopNow(); killNow() }
+	return stop, kill, func() { stopNow(); killNow() }
 }
