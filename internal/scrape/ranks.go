@@ -1,0 +1,228 @@
+package scrape
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+// series is one needed sample line.
+type series struct {
+	family   int
+	part     part
+	priority bool   // one of the parts of a total (D6)
+	group    uint64 // all labels but those that number copies of one engine
+	member   uint64 // the copy
+	full     uint64 // all labels but le
+	le       float64
+	value    float64
+}
+
+func compareSeries(a, b series) int {
+	return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.group, b.group), cmp.Compare(a.member, b.member),
+		cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le), cmp.Compare(a.full, b.full))
+}
+
+// choose sorts the series and leaves, of each group, those of its lowest rank: totals without their parts, and of what
+// differs by process alone the largest (D6). A series that is there twice fails the scrape.
+func (s *scratch) choose() error {
+	slices.SortFunc(s.series, compareSeries)
+	chosen := s.series[:0]
+	for i, x := range s.series {
+		if i > 0 && compareSeries(s.series[i-1], x) == 0 {
+			return failf(observe.Malformed, "a series of %s is exposed twice", families[x.family].name)
+		}
+		if x.priority && s.totals[x.family] {
+			continue
+		}
+		if n := len(chosen); n > 0 && chosen[n-1].family == x.family && chosen[n-1].group == x.group {
+			last := &chosen[n-1]
+			if last.member != x.member {
+				continue
+			}
+			if last.part == x.part && last.le == x.le {
+				last.value = larger(last.value, x.value)
+				continue
+			}
+		}
+		chosen = append(chosen, x)
+	}
+	s.series = chosen
+	return nil
+}
+
+// larger prefers a usable value.
+func larger(a, b float64) float64 {
+	if !usable(a) || (usable(b) && b > a) {
+		return b
+	}
+	return a
+}
+
+// usable says whether a value can be a count, a fraction or a sum of seconds. The upper end keeps every later sum finite.
+func usable(v float64) bool { return v >= 0 && v <= 1e18 }
+
+// sample adds the chosen series up.
+func (s *scratch) sample() (observe.Sample, error) {
+	b := builder{scratch: s}
+	b.out.Engine = b.engine()
+	if b.out.Engine == "" {
+		return observe.Sample{}, failf(observe.NoEngineSeries, "the exposition has no series of vLLM or SGLang: check the port, and that the engine has metrics enabled")
+	}
+	b.out.ProcessStart = b.mean(b.of("", processStart))
+	b.out.Running = b.requests(running)
+	b.out.Waiting = b.requests(waiting)
+	b.out.TransferQueue = b.requests(transferQueue)
+	b.out.KVCacheUsage = b.mean(b.of(b.out.Engine, kvCacheUsage))
+	b.counters()
+	b.out.TTFT = b.histograms(ttft)
+	b.out.ITL = b.histograms(itl)
+	return b.out, nil
+}
+
+// builder makes the Sample of a scratch.
+type builder struct {
+	*scratch
+	out observe.Sample
+}
+
+// engine is the one whose request gauges are there, else the one of which anything is.
+func (b *builder) engine() observe.Engine {
+	for _, e := range []observe.Engine{observe.VLLM, observe.SGLang} {
+		if len(b.of(e, running)) > 0 {
+			return e
+		}
+	}
+	for _, x := range b.series {
+		if e := families[x.family].engine; e != "" {
+			return e
+		}
+	}
+	return ""
+}
+
+// of is the series of the first family that an engine exposes of a signal (D40).
+func (b *builder) of(e observe.Engine, sig signal) []series {
+	for i, x := range b.series {
+		if f := &families[x.family]; f.engine == e && f.signal == sig {
+			end := i + 1
+			for end < len(b.series) && b.series[end].family == x.family {
+				end++
+			}
+			return b.series[i:end]
+		}
+	}
+	return nil
+}
+
+// requests is the sum of a gauge; missing when absent, or when one of its values is unusable.
+func (b *builder) requests(sig signal) observe.Value {
+	found := b.of(b.out.Engine, sig)
+	if len(found) == 0 {
+		return observe.Value{}
+	}
+	total := 0.0
+	for _, x := range found {
+		if !usable(x.value) {
+			b.out.InvalidGauge = families[x.family].name
+			return observe.Value{}
+		}
+		total += x.value
+	}
+	return observe.Known(total)
+}
+
+// mean of the usable values; missing when there is none.
+func (b *builder) mean(found []series) observe.Value {
+	total, n := 0.0, 0
+	for _, x := range found {
+		if usable(x.value) {
+			total += x.value
+			n++
+		}
+	}
+	if n == 0 {
+		return observe.Value{}
+	}
+	return observe.Known(total / float64(n))
+}
+
+// counters fills all kinds from one allocation.
+func (b *builder) counters() {
+	all := make([]observe.Counter, 0, len(b.series))
+	for k := range observe.CounterKinds {
+		start := len(all)
+		found := b.of(b.out.Engine, counter(k))
+		unit := b.tokensPerUnit(found)
+		if unit == 0 {
+			continue
+		}
+		for _, x := range found {
+			v := x.value * unit
+			if !usable(v) {
+				b.out.InvalidCounter = families[x.family].name
+			}
+			all = append(all, observe.Counter{Group: x.group, Member: x.member, Value: v})
+		}
+		b.out.Counters[k] = all[start:len(all):len(all)]
+	}
+}
+
+// tokensPerUnit is 1, except for prefix hits that count blocks: there the block size, 0 when it is not known (D9).
+func (b *builder) tokensPerUnit(found []series) float64 {
+	if len(found) == 0 || families[found[0].family].name != vllmOldHits || !b.hitsInBlocks {
+		return 1
+	}
+	for r := labelsOf(b.cacheConfig); ; {
+		name, value, ok := r.next()
+		if !ok {
+			return 0
+		}
+		if string(name) == "block_size" {
+			size, err := strconv.ParseUint(string(value), 10, 16)
+			if err != nil {
+				return 0
+			}
+			return float64(size)
+		}
+	}
+}
+
+// histograms reads one histogram per independent engine.
+func (b *builder) histograms(sig signal) []observe.Histogram {
+	found := b.of(b.out.Engine, sig)
+	if len(found) == 0 {
+		return nil
+	}
+	out := make([]observe.Histogram, 0, 1)
+	buckets := make([]observe.Bucket, 0, len(found))
+	for len(found) > 0 {
+		n := 1
+		for n < len(found) && found[n].group == found[0].group {
+			n++
+		}
+		start := len(buckets)
+		h, counted := observe.Histogram{Group: found[0].group, Member: found[0].member}, false
+		for _, x := range found[:n] {
+			switch {
+			case x.part == sum:
+				h.SumSeconds = observe.Value{Float64: x.value, Valid: usable(x.value)}
+			case !usable(x.value):
+				b.out.InvalidCounter = families[x.family].name
+			case x.part == bucket && !math.IsInf(x.le, 1):
+				buckets = append(buckets, observe.Bucket{LESeconds: x.le, Count: x.value})
+			default: // the count, or the infinite bucket where there is none
+				h.Count, counted = x.value, true
+			}
+		}
+		if counted {
+			h.Buckets = buckets[start:len(buckets):len(buckets)]
+			out = append(out, h)
+		}
+		found = found[n:]
+	}
+	return out
+}
