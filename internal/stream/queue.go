@@ -37,28 +37,44 @@ func newQueue(wants func(observe.RoleKey) bool) *queue {
 	return &queue{wants: wants, ready: make(chan struct{}, 1), waiting: map[observe.RoleKey]stamped{}}
 }
 
-// offer queues s, replacing an older observation of its role, and says how many observations it displaced. With
-// onlyIfNone a role that waits already keeps what it has: that was made later.
-func (q *queue) offer(s stamped, onlyIfNone bool) (dropped int) {
-	key := s.observation.Key
-	if !q.wants(key) {
+// offer queues s, replacing an older observation of its role, and says how many observations it displaced.
+func (q *queue) offer(s stamped) (dropped int) {
+	if !q.wants(s.observation.Key) {
 		return 0
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, found := q.waiting[key]; found {
-		if !onlyIfNone {
-			q.waiting[key] = s
-		}
+	if _, found := q.waiting[s.observation.Key]; found {
+		q.waiting[s.observation.Key] = s
 		return 1
 	}
+	return q.add(s)
+}
+
+// seed queues an observation from the backend's memory. When one of its role waits already, that is a later one, or the
+// same: only if it is a later one, s has no place in the queue and seed returns false.
+func (q *queue) seed(s stamped) bool {
+	if !q.wants(s.observation.Key) {
+		return true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w, found := q.waiting[s.observation.Key]; found {
+		return w.observation.Sequence == s.observation.Sequence
+	}
+	q.add(s)
+	return true
+}
+
+// add queues a role that does not wait.
+func (q *queue) add(s stamped) (dropped int) {
 	if len(q.order) == maxQueued {
 		delete(q.waiting, q.order[0])
 		q.order = q.order[1:]
 		dropped = 1
 	}
-	q.order = append(q.order, key)
-	q.waiting[key] = s
+	q.order = append(q.order, s.observation.Key)
+	q.waiting[s.observation.Key] = s
 	q.signal()
 	return dropped
 }
@@ -114,7 +130,7 @@ func (h *hub) publish(s stamped) (dropped int) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for q := range h.readers {
-		dropped += q.offer(s, false)
+		dropped += q.offer(s)
 	}
 	return dropped
 }

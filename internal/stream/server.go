@@ -5,13 +5,38 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
 
+	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+const (
+	// Both ends ping after 10 s of silence and give up 5 s later, so that a half-open connection is found within 15 s. The
+	// server allows pings twice as often as the client sends them.
+	keepaliveTime    = 10 * time.Second
+	keepaliveTimeout = 5 * time.Second
+	keepaliveMinimum = 5 * time.Second
+	// window bounds, in bytes, what is under way to a reader that does not read, and with it how old an age can get there.
+	window               = 64 << 10
+	maxConcurrentStreams = 64 // of one connection
+	handshakeTimeout     = 10 * time.Second
+	// drainTimeout is how long a session may go on after Draining; stopTimeout what a graceful stop may take in all.
+	drainTimeout = 5 * time.Second
+	stopTimeout  = 7 * time.Second
 )
 
 // ServerOptions say who a sampler is and who may call it.
@@ -29,24 +54,94 @@ type ServerOptions struct {
 
 // Server is a sampler's gRPC server: SamplerService, health and reflection.
 type Server struct {
-	options ServerOptions
-	backend Backend
-	hub     *hub
+	observationv1.UnsafeSamplerServiceServer
+
+	options    ServerOptions
+	backend    Backend
+	metrics    serverMetrics
+	hub        *hub
+	leadership *leadership
+	secure     bool // certificates are checked; set before the first call
+	watches    atomic.Int32
+	draining   chan struct{} // closed when the server is about to stop
 }
 
 // NewServer makes a server of backend, with its metrics registered.
 func NewServer(options ServerOptions, backend Backend) *Server {
-	return &Server{options: options, backend: backend, hub: newHub()}
+	return &Server{
+		options:    options,
+		backend:    backend,
+		metrics:    newServerMetrics(options.Registerer),
+		hub:        newHub(),
+		leadership: &leadership{backend: backend},
+		draining:   make(chan struct{}),
+	}
 }
 
 // Publish hands a new observation, Age as of now, to the session and to every watch. It never blocks: a reader that is too
 // slow loses the older observation of the role.
 func (s *Server) Publish(o observe.RoleObservation) {
-	s.hub.publish(stamped{o, time.Now()})
+	s.metrics.dropped.Add(float64(s.hub.publish(stamped{o, time.Now()})))
 }
 
-// Serve accepts connections until ctx ends, then tells the session that this sampler drains, gives it a few seconds to move
-// the roles, and returns nil. Without TLS (nil) the listener must be on a loopback address.
+// Serve accepts connections until ctx ends, then tells the session that this sampler drains, gives it 5 s to move the roles,
+// and returns nil. Without TLS (nil) the listener must be on a loopback address. A server serves once.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
-	return errors.ErrUnsupported
+	if err := s.secureEnough(listener.Addr(), config); err != nil {
+		return errors.Join(fmt.Errorf("serving gRPC on %s: %w", listener.Addr(), err), listener.Close())
+	}
+	if config == nil {
+		return s.serve(ctx, listener, insecure.NewCredentials())
+	}
+	s.secure = true
+	return s.serve(ctx, listener, credentials.NewTLS(config))
+}
+
+func (s *Server) secureEnough(address net.Addr, config *tls.Config) error {
+	switch {
+	case config == nil && !loopback(address.String()):
+		return errors.New("without TLS only a loopback address may be served: give certificate files or listen on 127.0.0.1")
+	case config != nil && s.options.Sessions == nil:
+		return errors.New("with TLS it must be said whose certificate may open a session")
+	}
+	return nil
+}
+
+func (s *Server) serve(ctx context.Context, listener net.Listener, creds credentials.TransportCredentials) error {
+	server := grpc.NewServer(s.grpcOptions(creds)...)
+	observationv1.RegisterSamplerServiceServer(server, s)
+	reflection.Register(server)
+	checks := health.NewServer()
+	checks.SetServingStatus(observationv1.SamplerService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
+	healthv1.RegisterHealthServer(server, checks)
+
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serving gRPC on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	checks.Shutdown() // says NOT_SERVING for every service
+	close(s.draining)
+	forced := time.AfterFunc(stopTimeout, server.Stop)
+	defer forced.Stop()
+	server.GracefulStop()
+	return <-served
+}
+
+func (s *Server) grpcOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(creds),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxConcurrentStreams),
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(window),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinimum, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(recoverUnary(s.options.Log)),
+		grpc.StreamInterceptor(recoverStream(s.options.Log)),
+	}
 }

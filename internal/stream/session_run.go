@@ -1,0 +1,151 @@
+package stream
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+var (
+	errDraining = status.Error(codes.Unavailable, "the sampler is stopping")
+	// always is ready to be received from.
+	always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+)
+
+// session is one leader's stream. Its goroutine does everything: it sends, and takes over what receive has read.
+type session struct {
+	server   *Server
+	stream   sessionStream
+	tenure   *tenure
+	requests <-chan request
+	assembly assembly
+	queue    *queue
+	replay   []stamped // still to be sent, before anything of the queue
+	replayed int32     // observations sent of it
+	open     bool      // a replay was asked for and its end has not been announced
+}
+
+func (s *session) run(replaySpan time.Duration) error {
+	o := s.server.options
+	err := s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Ready{Ready: &observationv1.Ready{
+		Shard: o.Shard, Node: o.Node, Version: o.Version, CapacityScrapesPerSecond: o.CapacityScrapesPerSecond,
+	}}})
+	if replaySpan > 0 {
+		s.prepareReplay(min(replaySpan, maxReplaySpan))
+	}
+	draining, drained := s.server.draining, (<-chan time.Time)(nil)
+	for err == nil {
+		select {
+		case <-s.tenure.ended:
+			return s.tenure.cause
+		case r := <-s.requests:
+			if errors.Is(r.err, io.EOF) {
+				return nil // the leader closed the session
+			}
+			err = s.handle(r)
+		case <-s.outgoing():
+			err = s.sendNext()
+		case <-draining:
+			draining, drained = nil, time.After(drainTimeout)
+			err = s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Draining{
+				Draining: &observationv1.Draining{Reason: "the sampler was told to stop"},
+			}})
+		case <-drained:
+			return errDraining
+		}
+	}
+	return err
+}
+
+// prepareReplay takes the backend's history. The latest of each role is not history: it goes the way of live observations,
+// unless a later one waits there already, so that a new leader has a current reading at once.
+func (s *session) prepareReplay(span time.Duration) {
+	history, now := s.server.backend.Replay(span), time.Now()
+	last := map[observe.RoleKey]int{}
+	for i, o := range history {
+		last[o.Key] = i
+	}
+	for i, o := range history {
+		if last[o.Key] == i && s.queue.seed(stamped{o, now}) {
+			continue
+		}
+		o.Replayed = true
+		s.replay = append(s.replay, stamped{o, now})
+	}
+	s.open = true
+}
+
+// outgoing is ready while there is an observation to send.
+func (s *session) outgoing() <-chan struct{} {
+	if s.open {
+		return always
+	}
+	return s.queue.ready
+}
+
+// sendNext sends the next of: the replay, its end, the queue.
+func (s *session) sendNext() error {
+	switch {
+	case len(s.replay) > 0:
+		next := s.replay[0]
+		s.replay = s.replay[1:]
+		s.replayed++
+		return s.observation(next)
+	case s.open:
+		s.open, s.replay = false, nil
+		return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_ReplayComplete{
+			ReplayComplete: &observationv1.ReplayComplete{Observations: s.replayed},
+		}})
+	}
+	next, found := s.queue.take()
+	if !found {
+		return nil
+	}
+	return s.observation(next)
+}
+
+func (s *session) observation(o stamped) error {
+	s.server.metrics.sent.Inc()
+	return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Observation{Observation: EncodeObservation(o.current())}})
+}
+
+func (s *session) send(m *observationv1.SessionResponse) error { return s.stream.Send(m) }
+
+// handle takes over what the leader said. A role that cannot be read is left out, the others count; a breach of the protocol
+// ends the session.
+func (s *session) handle(r request) error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.message.GetHello() != nil {
+		return s.breach("hello may only come first")
+	}
+	part := r.message.GetAssign()
+	if part == nil {
+		return nil // a message of a later version
+	}
+	assign, whole, err := s.assembly.add(part)
+	switch {
+	case err != nil && !whole:
+		return s.breach(err.Error())
+	case err != nil:
+		s.server.metrics.refused.WithLabelValues(refusedRole).Inc()
+		s.server.options.Log.Warn("refused roles of an assignment", zap.Int64("revision", assign.Revision), zap.Error(err))
+	}
+	if whole {
+		s.server.leadership.apply(s.tenure, assign)
+	}
+	return nil
+}
+
+func (s *session) breach(what string) error {
+	s.server.metrics.refused.WithLabelValues(refusedProtocol).Inc()
+	return status.Error(codes.InvalidArgument, what)
+}
