@@ -1,0 +1,124 @@
+package testcluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Cluster is a running API server.
+type Cluster struct {
+	Kubeconfig string
+	// Block of loopback addresses that is the cluster's own, as "127.K"; empty for a cluster that was not started here.
+	Block string
+
+	process *process // nil: not started here
+}
+
+var shared struct {
+	once    sync.Once
+	cluster *Cluster
+	err     error
+}
+
+// Run runs the tests of a package and stops the cluster that they may have started: os.Exit(testcluster.Run(m)).
+func Run(m *testing.M) int {
+	code := m.Run()
+	if shared.cluster == nil {
+		return code
+	}
+	if err := shared.cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Get gives the package's cluster, starting it when this is the first call. The package's TestMain must call Run.
+func Get(t testing.TB) *Cluster {
+	t.Helper()
+	shared.once.Do(func() { shared.cluster, shared.err = Start() })
+	require.NoError(t, shared.err)
+	return shared.cluster
+}
+
+// Start starts a cluster of one's own, or takes $KUBECONFIG when MDS_TEST_KUBECONFIG=1 asks for it.
+func Start() (*Cluster, error) {
+	if os.Getenv("MDS_TEST_KUBECONFIG") == "1" {
+		path := os.Getenv("KUBECONFIG")
+		if path == "" {
+			return nil, fmt.Errorf("starting a test cluster: MDS_TEST_KUBECONFIG=1 asks for the cluster of KUBECONFIG, which is not set")
+		}
+		return &Cluster{Kubeconfig: path}, nil
+	}
+	return startDevcluster()
+}
+
+// Stop stops a cluster that was started here.
+func (c *Cluster) Stop() error {
+	if c.process == nil {
+		return nil
+	}
+	return c.process.stop()
+}
+
+// Config is a client configuration with administrator rights, generous with requests.
+func (c *Cluster) Config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	require.NoError(t, err)
+	config.QPS, config.Burst = 500, 1000
+	return config
+}
+
+// Apply applies manifest files, in paths relative to the root of the module; CRDs among them are served when it returns.
+func (c *Cluster) Apply(t testing.TB, paths ...string) {
+	t.Helper()
+	apply := []string{"apply", "--server-side", "--force-conflicts"}
+	wait := []string{"wait", "--for=condition=Established", "--timeout=60s"}
+	for _, path := range paths {
+		apply = append(apply, "-f", path)
+		wait = append(wait, "-f", path)
+	}
+	c.Kubectl(t, apply...)
+	c.Kubectl(t, wait...)
+}
+
+// Kubectl runs kubectl in the root of the module and returns what it printed.
+func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	root, err := moduleRoot()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), binary(root), append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
+	cmd.Dir = root
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "kubectl %v: %s", args, output)
+	return string(output)
+}
+
+func binary(root string) string { return filepath.Join(root, "bin", "devcluster") }
+
+// moduleRoot is the nearest directory upwards with a go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the root of the module: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("finding the root of the module: no go.mod in any directory upwards")
+		}
+		dir = parent
+	}
+}

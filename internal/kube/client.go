@@ -1,0 +1,170 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// FieldManager of every write; a public name (D50).
+const FieldManager = "model-deployment-scaler"
+
+// startTimeout bounds the discovery calls that Connect makes.
+const startTimeout = 30 * time.Second
+
+// ConnectOptions say which cluster is meant and how hard it may be asked.
+type ConnectOptions struct {
+	// Kubeconfig file; empty: $KUBECONFIG, else the service account of the Pod.
+	Kubeconfig string
+	// APIVersion of group worker.gpustack.ai; empty: found out (D49).
+	APIVersion string
+	QPS        float32
+	Burst      int
+	UserAgent  string
+}
+
+// Client talks to one cluster in the served version of our API group.
+type Client struct {
+	Core    kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Version of group worker.gpustack.ai that serves both kinds.
+	Version string
+
+	scalers rest.Interface
+	codec   runtime.ParameterCodec
+}
+
+// Scalers is a typed client of the scalers of one namespace; of all namespaces when it is empty.
+type Scalers = *gentype.ClientWithList[*workerv1.ModelDeploymentScaler, *workerv1.ModelDeploymentScalerList]
+
+// Connect makes a client, or says why the decider cannot work with this cluster: nobody serves the two kinds, or the
+// scaler's CRD lacks status fields that the decider remembers with (D49).
+func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
+	config, err := LoadConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(ctx, config, o.APIVersion)
+}
+
+// LoadConfig finds the way to the cluster.
+func LoadConfig(o ConnectOptions) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster (give --kubeconfig, set KUBECONFIG, or run in a Pod): %w", err)
+	}
+	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, o.UserAgent
+	return config, nil
+}
+
+// NewClient is Connect for a known way to the cluster; an empty version is found out.
+func NewClient(ctx context.Context, config *rest.Config, version string) (*Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if err := checkScalerCRD(ctx, dyn); err != nil {
+		return nil, err
+	}
+	candidates := workerv1.Versions
+	if version != "" {
+		candidates = []string{version}
+	}
+	version, err = servedVersion(core.Discovery(), candidates)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := workerv1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("registering %s: %w", workerv1.GroupName, err)
+	}
+	scalers, err := scalerREST(config, scheme, version)
+	if err != nil {
+		return nil, fmt.Errorf("making a client of %s: %w", workerv1.Resource, err)
+	}
+	return &Client{
+		Core: core, Dynamic: dyn, Version: version,
+		scalers: scalers, codec: runtime.NewParameterCodec(scheme),
+	}, nil
+}
+
+// scalerREST speaks JSON in one version of our group; both versions decode into the same Go type.
+func scalerREST(config *rest.Config, scheme *runtime.Scheme, version string) (rest.Interface, error) {
+	c := rest.CopyConfig(config)
+	c.GroupVersion = &schema.GroupVersion{Group: workerv1.GroupName, Version: version}
+	c.APIPath = "/apis"
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(c)
+}
+
+// Scalers of a namespace.
+func (c *Client) Scalers(namespace string) Scalers {
+	return gentype.NewClientWithList(workerv1.Resource, c.scalers, c.codec, namespace,
+		func() *workerv1.ModelDeploymentScaler { return &workerv1.ModelDeploymentScaler{} },
+		func() *workerv1.ModelDeploymentScalerList { return &workerv1.ModelDeploymentScalerList{} })
+}
+
+// Targets of a namespace.
+func (c *Client) Targets(namespace string) dynamic.ResourceInterface {
+	return c.Dynamic.Resource(c.targetResource()).Namespace(namespace)
+}
+
+func (c *Client) targetResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: target.GroupName, Version: c.Version, Resource: target.Resource}
+}
+
+// resourceLister is the part of discovery that finding a version needs.
+type resourceLister interface {
+	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// servedVersion is the first version that serves both kinds. On clusters of the GPUStack operator v1 is an aggregated API
+// that knows the deployments alone, so that this finds the version of the CRDs (D49).
+func servedVersion(d resourceLister, candidates []string) (string, error) {
+	var errs []error
+	for _, version := range candidates {
+		gv := workerv1.GroupName + "/" + version
+		list, err := d.ServerResourcesForGroupVersion(gv)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("asking for %s: %w", gv, err))
+			continue
+		}
+		if serves(list, workerv1.Resource) && serves(list, target.Resource) {
+			return version, nil
+		}
+		errs = append(errs, fmt.Errorf("%s does not serve both %s and %s", gv, workerv1.Resource, target.Resource))
+	}
+	return "", fmt.Errorf("finding the served version of %s (are the CRDs of both kinds installed?): %w",
+		workerv1.GroupName, errors.Join(errs...))
+}
+
+func serves(list *metav1.APIResourceList, resource string) bool {
+	for _, r := range list.APIResources {
+		if r.Name == resource {
+			return true
+		}
+	}
+	return false
+}

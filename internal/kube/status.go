@@ -1,0 +1,102 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+)
+
+// Finalizer of scalers: a scaler is gone only when its binding is (D46).
+const Finalizer = "worker.gpustack.ai/scaler-binding"
+
+// statusApply is a server-side apply of status alone. UID and version make sure that it lands on the object, and on the
+// state of it, that the report is about: what a deposed leader still has in flight finds another version.
+type statusApply struct {
+	APIVersion string                               `json:"apiVersion"`
+	Kind       string                               `json:"kind"`
+	Metadata   applyMetadata                        `json:"metadata"`
+	Status     workerv1.ModelDeploymentScalerStatus `json:"status"`
+}
+
+type applyMetadata struct {
+	Namespace       string    `json:"namespace"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+}
+
+// WriteStatus stores the status of a scaler, read at resourceVersion (D50), and returns the scaler as it is now. A conflict
+// (apierrors.IsConflict) means that the scaler has moved on since.
+func (w *Writer) WriteStatus(ctx context.Context, s metav1.Object, status workerv1.ModelDeploymentScalerStatus) (*workerv1.ModelDeploymentScaler, error) {
+	body, err := json.Marshal(statusApply{
+		APIVersion: workerv1.GroupName + "/" + w.client.Version,
+		Kind:       workerv1.Kind,
+		Metadata: applyMetadata{
+			Namespace: s.GetNamespace(), Name: s.GetName(), UID: s.GetUID(), ResourceVersion: s.GetResourceVersion(),
+		},
+		Status: status,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing status of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+	}
+	force := true
+	written, err := w.patchScaler(ctx, s, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, "status")
+	if err != nil {
+		return nil, fmt.Errorf("writing status of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+	}
+	return written, nil
+}
+
+// AddFinalizer makes the scaler wait for the release of its binding when it is deleted.
+func (w *Writer) AddFinalizer(ctx context.Context, s *workerv1.ModelDeploymentScaler) (*workerv1.ModelDeploymentScaler, error) {
+	if slices.Contains(s.Finalizers, Finalizer) {
+		return s, nil
+	}
+	return w.setFinalizers(ctx, s, append(slices.Clone(s.Finalizers), Finalizer))
+}
+
+// RemoveFinalizer lets a deleted scaler go. That it is gone already is no error.
+func (w *Writer) RemoveFinalizer(ctx context.Context, s *workerv1.ModelDeploymentScaler) error {
+	if !slices.Contains(s.Finalizers, Finalizer) {
+		return nil
+	}
+	rest := slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool { return f == Finalizer })
+	_, err := w.setFinalizers(ctx, s, rest)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// setFinalizers replaces the list, on the version that it was read at.
+func (w *Writer) setFinalizers(ctx context.Context, s *workerv1.ModelDeploymentScaler, finalizers []string) (*workerv1.ModelDeploymentScaler, error) {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": s.UID, "resourceVersion": s.ResourceVersion, "finalizers": finalizers,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	written, err := w.patchScaler(ctx, s, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager})
+	if err != nil {
+		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	return written, nil
+}
+
+func (w *Writer) patchScaler(ctx context.Context, s metav1.Object, kind types.PatchType, body []byte, o metav1.PatchOptions,
+	subresources ...string,
+) (*workerv1.ModelDeploymentScaler, error) {
+	ctx, cancel, err := w.lease.Write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	return w.client.Scalers(s.GetNamespace()).Patch(ctx, s.GetName(), kind, body, o, subresources...)
+}
