@@ -19,29 +19,3 @@ type Decision struct {
 	Term       int64            `json:"term"`
 	Vector     map[string]int32 `json:"vector"` // count by role
 }
-
-// Epoch identifies a leadership: the Lease and its leaseTransitions (D52).
-type Epoch struct {
-	LeaseUID    string
-	Transitions int64
-}
-
-// CommitKind is the last part of a decision ID.
-type CommitKind string
-
-// The kinds of commit (D52).
-const (
-	CommitUp       CommitKind = "up"
-	CommitDown     CommitKind = "down"
-	CommitRollback CommitKind = "rollback"
-	CommitRestore  CommitKind = "restore"
-	CommitDonate   CommitKind = "donate"
-	CommitAcquire  CommitKind = "acquire"
-)
-
-// DecisionID is the parsed form of a decision's identity: "<lease uid, first 8 characters>-<transitions>.<sequence>.<kind>".
-type DecisionID struct {
-	Epoch    string // as Epoch.String writes it
-	Sequence int64  // grows by one with every commit of a scaler
-	Kind     CommitKind
-}
