@@ -2,7 +2,10 @@
 //
 // The comments on the fields are what `kubectl explain mds` prints: they speak to the person who writes the manifest, and
 // give unit, default, range and effect. The markers make the CustomResourceDefinition under manifests/crds with its
-// schema, defaults and CEL rules (`make generate`). The same types serve the versions v1 and v1alpha1 (D49).
+// schema, defaults and CEL rules (`make generate`); hack/crd adds the rules that hold for every quantity. The same types
+// serve the versions v1 and v1alpha1 (D49).
+//
+// What needs the target or arithmetic over several objects (kinds of roles, feasible ratios) is checked by the webhook.
 //
 // The package is vocabulary: it imports nothing of this module.
 //

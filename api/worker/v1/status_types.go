@@ -18,7 +18,7 @@ type ModelDeploymentScalerStatus struct {
 	// +optional
 	Binding *BindingStatus `json:"binding,omitempty"`
 
-	// roles reports each role: counts, signals, recommendation and the reason.
+	// roles reports each role of the target: counts, signals, recommendation and the reason.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
@@ -53,7 +53,8 @@ type ModelDeploymentScalerStatus struct {
 	Predictors []PredictorStatus `json:"predictors,omitempty"`
 
 	// conditions are Bound (the target is available to this scaler), Active (it may commit), MetricsReady (signals are
-	// complete) and Blocked (something holds the recommendation back).
+	// complete) and Blocked (something holds the recommendation back). The observedGeneration of each says which spec it is
+	// about.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
@@ -73,7 +74,8 @@ type BindingStatus struct {
 	// +optional
 	TargetName string `json:"targetName,omitempty"`
 
-	// term counts the bindings of the target; commits carry it. Absent as long as nothing was bound (Shadow).
+	// term counts the bindings of the target, from 1, and never falls; commits carry it. Absent as long as nothing was bound
+	// (Shadow).
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Term int64 `json:"term,omitempty"`
@@ -83,7 +85,7 @@ type BindingStatus struct {
 // +kubebuilder:validation:Enum=Fresh;Idle;Missing;Stale
 type SignalState string
 
-// RoleStatus is what is known and recommended for one role.
+// RoleStatus is what is known of one role and recommended for it.
 type RoleStatus struct {
 	// name of the role.
 	// +kubebuilder:validation:MaxLength=63
@@ -98,27 +100,29 @@ type RoleStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// signalState is Fresh, Idle (observed, no work), Missing (no usable signal) or Stale (too old).
+	// signalState is Fresh (current readings), Idle (observed, no work), Missing (no usable signal, or no rate yet) or Stale
+	// (too old).
 	// +optional
 	SignalState SignalState `json:"signalState,omitempty"`
 
-	// promptTokensPerSecond is the cache-missed prompt rate over the sampled replicas. Absent when not known.
+	// promptTokensPerSecond is the rate of cache-missed prompt tokens, summed over the sampled replicas. Absent when not known.
 	// +optional
 	PromptTokensPerSecond *resource.Quantity `json:"promptTokensPerSecond,omitempty"`
 
-	// generationTokensPerSecond is the generation rate over the sampled replicas. Absent when not known.
+	// generationTokensPerSecond is the rate of generated tokens, summed over the sampled replicas. Absent when not known.
 	// +optional
 	GenerationTokensPerSecond *resource.Quantity `json:"generationTokensPerSecond,omitempty"`
 
-	// runningRequests over the sampled replicas. Absent when not known.
+	// runningRequests is the number of requests in work, summed over the sampled replicas. Absent when not known.
 	// +optional
 	RunningRequests *int64 `json:"runningRequests,omitempty"`
 
-	// waitingRequests over the sampled replicas. Absent when not known.
+	// waitingRequests is the number of requests in queues, summed over the sampled replicas; for Decode it includes those that
+	// wait for their KV cache to arrive. Absent when not known.
 	// +optional
 	WaitingRequests *int64 `json:"waitingRequests,omitempty"`
 
-	// kvCacheUsage is the mean fraction of KV cache in use, 0 to 1. Absent when not known.
+	// kvCacheUsage is the fraction of KV cache in use, 0 to 1, averaged over the sampled replicas. Absent when not known.
 	// +optional
 	KVCacheUsage *resource.Quantity `json:"kvCacheUsage,omitempty"`
 
@@ -130,15 +134,16 @@ type RoleStatus struct {
 	// +optional
 	ITLMilliseconds *resource.Quantity `json:"itlMilliseconds,omitempty"`
 
-	// rawRecommendedReplicas is what the algorithm computed.
+	// rawRecommendedReplicas is the count that the algorithm computed.
 	// +optional
 	RawRecommendedReplicas int32 `json:"rawRecommendedReplicas,omitempty"`
 
-	// constrainedReplicas is what is left of it after windows, steps, bounds, guards and ratios.
+	// constrainedReplicas is what is left of rawRecommendedReplicas after windows, steps, bounds, guards and ratios.
 	// +optional
 	ConstrainedReplicas int32 `json:"constrainedReplicas,omitempty"`
 
-	// reason names the algorithm's decision or the first constraint that changed it.
+	// reason names the algorithm's decision (such as WithinTolerance, Panic, LatencyGuardHold, PredictorWarmingUp) or the first
+	// constraint that changed it (PacingBounded, ResourceExhausted, RatioCoupled).
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -151,7 +156,7 @@ type RoleStatus struct {
 	// +optional
 	PanicUntil *metav1.Time `json:"panicUntil,omitempty"`
 
-	// stabilizationHistory holds recent recommendations for the two stabilization windows, oldest first.
+	// stabilizationHistory holds recent recommendations for the two stabilization windows, oldest first; at most 256.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
@@ -168,250 +173,3 @@ type Recommendation struct {
 	// +required
 	Replicas int32 `json:"replicas"`
 }
-
-// Vector is a replica count for each role.
-// +kubebuilder:validation:MaxProperties=32
-type Vector map[string]int32
-
-// CommitStatus records one write of replica counts.
-type CommitStatus struct {
-	// decisionID identifies the write: <epoch>.<sequence>.<kind>.
-	// +kubebuilder:validation:MaxLength=128
-	// +optional
-	DecisionID string `json:"decisionID,omitempty"`
-
-	// term of the binding it was made under.
-	// +optional
-	Term int64 `json:"term,omitempty"`
-
-	// vector is the committed count of each role.
-	// +optional
-	Vector Vector `json:"vector,omitempty"`
-
-	// baselineVector is the counts before it.
-	// +optional
-	BaselineVector Vector `json:"baselineVector,omitempty"`
-
-	// timestamp of the write.
-	// +optional
-	Timestamp metav1.Time `json:"timestamp,omitzero"`
-
-	// targetGeneration is the target's generation that the write made.
-	// +optional
-	TargetGeneration int64 `json:"targetGeneration,omitempty"`
-}
-
-// PendingCohort is a growth waiting for admission.
-type PendingCohort struct {
-	// decisionID of the growth.
-	// +kubebuilder:validation:MaxLength=128
-	// +optional
-	DecisionID string `json:"decisionID,omitempty"`
-
-	// term of the growth.
-	// +optional
-	Term int64 `json:"term,omitempty"`
-
-	// baselineVector is restored if admission times out.
-	// +optional
-	BaselineVector Vector `json:"baselineVector,omitempty"`
-
-	// targetVector is what was asked for.
-	// +optional
-	TargetVector Vector `json:"targetVector,omitempty"`
-
-	// startedAt is when it was committed; sampling.pendingTimeoutSeconds counts from here.
-	// +optional
-	StartedAt metav1.Time `json:"startedAt,omitzero"`
-}
-
-// RebalanceStatus records a transfer of one replica's capacity.
-type RebalanceStatus struct {
-	// receiverRole wants to grow.
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	ReceiverRole string `json:"receiverRole,omitempty"`
-
-	// donorRole releases a replica.
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	DonorRole string `json:"donorRole,omitempty"`
-
-	// donorTargetReplicas is the donor's count after its step.
-	// +optional
-	DonorTargetReplicas int32 `json:"donorTargetReplicas,omitempty"`
-
-	// receiverTargetReplicas is the receiver's count after its step.
-	// +optional
-	ReceiverTargetReplicas int32 `json:"receiverTargetReplicas,omitempty"`
-
-	// startedAt is when the transfer began.
-	// +optional
-	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-
-	// exhaustionEpisodeGeneration identifies the exhaustion episode.
-	// +optional
-	ExhaustionEpisodeGeneration int64 `json:"exhaustionEpisodeGeneration,omitempty"`
-
-	// donationAttempted is true once the episode has used its donation.
-	// +optional
-	DonationAttempted bool `json:"donationAttempted,omitempty"`
-
-	// reason is the step of the transfer (ResourceExhausted, DonorRelease, ReceiverAcquire, DonationAttempted) or why there is
-	// none (RebalanceNotApplicable, RebalanceBlocked).
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Reason string `json:"reason,omitempty"`
-}
-
-// ScaleDownOutcome says how a removal stands.
-// +kubebuilder:validation:Enum=Committed;Aborted
-type ScaleDownOutcome string
-
-// The outcomes of a removal.
-const (
-	ScaleDownCommitted ScaleDownOutcome = "Committed"
-	ScaleDownAborted   ScaleDownOutcome = "Aborted"
-)
-
-// ScaleDownStatus records the latest removal.
-type ScaleDownStatus struct {
-	// role that lost a replica.
-	// +kubebuilder:validation:MaxLength=63
-	// +optional
-	Role string `json:"role,omitempty"`
-
-	// ordinal removed, counted from zero.
-	// +optional
-	Ordinal int32 `json:"ordinal"`
-
-	// preScaleDownVector is restored if the retirement is aborted.
-	// +optional
-	PreScaleDownVector Vector `json:"preScaleDownVector,omitempty"`
-
-	// outcome is Committed, or Aborted after a failed retirement was restored.
-	// +optional
-	Outcome ScaleDownOutcome `json:"outcome,omitempty"`
-
-	// abortedAt is when the abort was seen.
-	// +optional
-	AbortedAt *metav1.Time `json:"abortedAt,omitempty"`
-
-	// cooldownUntil is when shrinking is allowed again.
-	// +optional
-	CooldownUntil *metav1.Time `json:"cooldownUntil,omitempty"`
-
-	// consecutiveAborts counts aborted removals of this role in a row; each doubles the cooldown.
-	// +kubebuilder:validation:Minimum=0
-	// +optional
-	ConsecutiveAborts int32 `json:"consecutiveAborts,omitempty"`
-}
-
-// ExhaustionStatus records an exhaustion episode.
-type ExhaustionStatus struct {
-	// roles that timed out.
-	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=63
-	// +optional
-	Roles []string `json:"roles,omitempty"`
-
-	// attempts counts the timeouts of this episode.
-	// +optional
-	Attempts int32 `json:"attempts,omitempty"`
-
-	// blockedUntil is when growth is tried again.
-	// +optional
-	BlockedUntil metav1.Time `json:"blockedUntil,omitzero"`
-
-	// increment is, by role, the growth that was refused last.
-	// +optional
-	Increment Vector `json:"increment,omitempty"`
-}
-
-// PredictorStatus is the demand history, and for Predictive the filter, of one role.
-type PredictorStatus struct {
-	// name of the role.
-	// +kubebuilder:validation:MaxLength=63
-	// +required
-	Name string `json:"name"`
-
-	// level is the estimated demand in tokens per second.
-	// +optional
-	Level *resource.Quantity `json:"level,omitempty"`
-
-	// trend is the estimated change of demand, in tokens per second each second.
-	// +optional
-	Trend *resource.Quantity `json:"trend,omitempty"`
-
-	// covariance is the uncertainty of the two.
-	// +optional
-	Covariance *Covariance `json:"covariance,omitempty"`
-
-	// sampleCount is the number of observations that the filter has taken in.
-	// +optional
-	SampleCount int64 `json:"sampleCount,omitempty"`
-
-	// history holds recent demand, oldest first.
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	// +optional
-	History []Demand `json:"history,omitempty"`
-}
-
-// Covariance is the covariance matrix of (level, trend).
-type Covariance struct {
-	// p00 is the variance of the level.
-	// +optional
-	P00 resource.Quantity `json:"p00"`
-	// p01 is the covariance of level and trend.
-	// +optional
-	P01 resource.Quantity `json:"p01"`
-	// p10 is the covariance of trend and level.
-	// +optional
-	P10 resource.Quantity `json:"p10"`
-	// p11 is the variance of the trend.
-	// +optional
-	P11 resource.Quantity `json:"p11"`
-}
-
-// Demand is one entry of a demand history.
-type Demand struct {
-	// timestamp of the observation.
-	// +required
-	Timestamp metav1.Time `json:"timestamp"`
-
-	// tokensPerSecond is the demand: cache-missed prompt tokens, generation tokens or both, by the kind of the role.
-	// +required
-	TokensPerSecond resource.Quantity `json:"tokensPerSecond"`
-}
-
-// Condition types of a ModelDeploymentScaler (spec "Conditions").
-const (
-	ConditionBound        = "Bound"
-	ConditionActive       = "Active"
-	ConditionMetricsReady = "MetricsReady"
-	ConditionBlocked      = "Blocked"
-)
-
-// Reasons of conditions (spec "Conditions"); ReasonBound, ReasonActive, ReasonObserved and ReasonReady are the good ones.
-const (
-	ReasonBound                  = "Bound"
-	ReasonActive                 = "Active"
-	ReasonTargetNotFound         = "TargetNotFound"
-	ReasonAlreadyBound           = "AlreadyBound"
-	ReasonTargetReplaced         = "TargetReplaced"
-	ReasonInvalidBinding         = "InvalidBinding"
-	ReasonSuspended              = "Suspended"
-	ReasonShadowMode             = "ShadowMode"
-	ReasonObserved               = "Observed"
-	ReasonWaitingForMetrics      = "WaitingForMetrics"
-	ReasonReady                  = "Ready"
-	ReasonBoundsConflict         = "BoundsConflict"
-	ReasonRatioConflict          = "RatioConflict"
-	ReasonPacingBounded          = "PacingBounded"
-	ReasonResourceExhausted      = "ResourceExhausted"
-	ReasonScaleDownAborted       = "ScaleDownAborted"
-	ReasonRebalanceNotApplicable = "RebalanceNotApplicable"
-	ReasonRebalanceBlocked       = "RebalanceBlocked"
-)
