@@ -74,9 +74,9 @@ const (
 	MetricQueueDepth                ProportionalMetric = "QueueDepth"
 	MetricRunningRequests           ProportionalMetric = "RunningRequests"
 	MetricWaitingRequests           ProportionalMetric = "WaitingRequests"
-	MetricPromptTokensPerSecond     ProportionalMetric = "PromptTokensPerSecond"
+	MetricPromptTokensPerSecond     ProportionalMetric = "PromptTokensPerSecond" //nolint:gosec // tokens of text, no credential
 	MetricGenerationTokensPerSecond ProportionalMetric = "GenerationTokensPerSecond"
-	MetricTotalTokensPerSecond      ProportionalMetric = "TotalTokensPerSecond"
+	MetricTotalTokensPerSecond      ProportionalMetric = "TotalTokensPerSecond" //nolint:gosec // tokens of text, no credential
 )
 
 // RoleTarget is the load that one ready replica of a role should carry.
