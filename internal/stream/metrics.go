@@ -37,7 +37,7 @@ func newServerMetrics(r prometheus.Registerer) serverMetrics {
 type poolMetrics struct {
 	members, live, deposed prometheus.Gauge
 	received               prometheus.Counter
-	connects, refused      *prometheus.CounterVec
+	ended, refused         *prometheus.CounterVec
 }
 
 func newPoolMetrics(r prometheus.Registerer) poolMetrics {
@@ -46,7 +46,7 @@ func newPoolMetrics(r prometheus.Registerer) poolMetrics {
 		live:     gauge(r, "mds_pool_live_shards", "Samplers whose session is up and that are not draining."),
 		deposed:  gauge(r, "mds_pool_deposed_members", "Samplers that refuse this leader because a newer one was there."),
 		received: counter(r, "mds_pool_observations_received_total", "Observations received, replayed ones included."),
-		connects: counters(r, "mds_pool_sessions_ended_total", "Sessions and attempts that ended, by gRPC code.", "code"),
+		ended:    counters(r, "mds_pool_sessions_ended_total", "Sessions and attempts that ended, by gRPC code.", "code"),
 		refused:  counters(r, "mds_pool_refused_total", "What was refused from samplers or not sent to them: reason observation, shard or role.", "reason"),
 	}
 }

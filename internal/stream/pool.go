@@ -1,8 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -49,25 +53,114 @@ type Shard struct {
 // Pool keeps one session to every member and tells each what it owns.
 type Pool struct {
 	options PoolOptions
+	metrics poolMetrics
+	dial    func(context.Context, string) (net.Conn, error) // nil: the network's
+
+	changed chan struct{} // has a token when members changed
+
+	mu      sync.Mutex
+	members map[Member]struct{}
+	links   map[*link]struct{} // that said Ready
+	live    map[string]*link   // by shard name; draining ones are out
+	wanted  map[string]owned   // by shard name
 }
 
 // NewPool makes a pool without members, with its metrics registered.
-func NewPool(options PoolOptions) *Pool { return &Pool{options: options} }
+func NewPool(options PoolOptions) *Pool {
+	return &Pool{
+		options: options,
+		metrics: newPoolMetrics(options.Registerer),
+		changed: make(chan struct{}, 1),
+		links:   map[*link]struct{}{},
+		live:    map[string]*link{},
+	}
+}
 
 // Run keeps the sessions until ctx ends; it always returns nil, after the last goroutine has ended.
 func (p *Pool) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	running := map[Member]context.CancelFunc{}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		p.reconcile(ctx, running, &group)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.changed:
+		}
+	}
+}
+
+// reconcile starts what is to run and is not, and ends what runs and is not to. New members start spread over a moment.
+func (p *Pool) reconcile(ctx context.Context, running map[Member]context.CancelFunc, group *sync.WaitGroup) {
+	p.mu.Lock()
+	members := p.members
+	p.mu.Unlock()
+	for m, stop := range running {
+		if _, wanted := members[m]; !wanted {
+			stop()
+			delete(running, m)
+		}
+	}
+	spread := firstSpread(len(members) - len(running))
+	for m := range members {
+		if _, found := running[m]; found {
+			continue
+		}
+		memberContext, stop := context.WithCancel(ctx)
+		running[m] = stop
+		group.Go(func() { p.keep(memberContext, m, spread) })
+	}
+	p.metrics.members.Set(float64(len(running)))
 }
 
 // SetMembers replaces the members. Sessions of members that are gone are closed. It returns at once.
-func (p *Pool) SetMembers(members []Member) {}
+func (p *Pool) SetMembers(members []Member) {
+	set := make(map[Member]struct{}, len(members))
+	for _, m := range members {
+		set[m] = struct{}{}
+	}
+	p.mu.Lock()
+	p.members = set
+	p.mu.Unlock()
+	signal(p.changed)
+}
 
 // Live lists the live shards by name.
-func (p *Pool) Live() []Shard { return nil }
+func (p *Pool) Live() []Shard {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shards := make([]Shard, 0, len(p.live))
+	for _, l := range p.live {
+		shards = append(shards, l.shard)
+	}
+	slices.SortFunc(shards, func(a, b Shard) int { return cmp.Compare(a.Name, b.Name) })
+	return shards
+}
 
 // Assign says what every live shard owns, by shard name: the pool sends each session the difference to what it was sent,
 // and everything to a new session. A live shard that owns nothing must be there with an empty list: a shard that is not
 // named is told nothing and keeps what it has, so that a sampler is never emptied just because it connected between Live
-// and Assign. The pool keeps the map and the lists; the caller must not change them afterwards. It returns at once.
-func (p *Pool) Assign(byShard map[string][]observe.Assignment) {}
+// and Assign. A draining sampler's session ends with the next Assign: its roles have moved. The pool keeps the lists; the
+// caller must not change them afterwards. It returns at once.
+func (p *Pool) Assign(byShard map[string][]observe.Assignment) {
+	now := time.Now()
+	wanted := make(map[string]owned, len(byShard))
+	for shard, roles := range byShard {
+		wanted[shard] = owned{roles, now}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = wanted
+	for l := range p.links {
+		signal(l.wake)
+	}
+}
+
+// signal leaves a token in c, a channel of one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

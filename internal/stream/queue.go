@@ -75,7 +75,7 @@ func (q *queue) add(s stamped) (dropped int) {
 	}
 	q.order = append(q.order, s.observation.Key)
 	q.waiting[s.observation.Key] = s
-	q.signal()
+	signal(q.ready)
 	return dropped
 }
 
@@ -91,16 +91,9 @@ func (q *queue) take() (stamped, bool) {
 	s := q.waiting[key]
 	delete(q.waiting, key)
 	if len(q.order) > 0 {
-		q.signal()
+		signal(q.ready)
 	}
 	return s, true
-}
-
-func (q *queue) signal() {
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
 }
 
 // hub hands every published observation to all readers.

@@ -43,6 +43,8 @@ func (s *session) run(replaySpan time.Duration) error {
 	draining, drained := s.server.draining, (<-chan time.Time)(nil)
 	for err == nil {
 		select {
+		case <-s.stream.Context().Done():
+			return status.FromContextError(s.stream.Context().Err()).Err()
 		case <-s.tenure.ended:
 			return s.tenure.cause
 		case r := <-s.requests:
