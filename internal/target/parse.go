@@ -9,12 +9,16 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
-// Parse reads a ModelDeployment of any served version. It fails on roles that it cannot read: counts must never be guessed.
-// An absent count or size is 1, as the owner's schema defaults it.
+// Parse reads a ModelDeployment of any served version. It fails on roles or annotations that it cannot read: neither counts
+// nor an owner must ever be guessed. An absent count or size is 1, as the owner's schema defaults it.
 func Parse(u *unstructured.Unstructured) (Deployment, error) {
 	roles, err := parseRoles(u.Object)
 	if err != nil {
 		return Deployment{}, fmt.Errorf("reading %s %s/%s: %w", Kind, u.GetNamespace(), u.GetName(), err)
+	}
+	annotations, _, err := unstructured.NestedNullCoercingStringMap(u.Object, "metadata", "annotations")
+	if err != nil { // which would print the whole object
+		return Deployment{}, fmt.Errorf("reading %s %s/%s: metadata.annotations is not a map of strings", Kind, u.GetNamespace(), u.GetName())
 	}
 	engine, _, _ := unstructured.NestedString(u.Object, "spec", "engine", "name")
 	return Deployment{
@@ -24,7 +28,7 @@ func Parse(u *unstructured.Unstructured) (Deployment, error) {
 		Generation:      u.GetGeneration(),
 		ResourceVersion: u.GetResourceVersion(),
 		Deleting:        u.GetDeletionTimestamp() != nil,
-		Annotations:     u.GetAnnotations(),
+		Annotations:     annotations,
 		Engine:          engine,
 		Roles:           roles,
 		Retirement:      parseRetirement(u.Object),

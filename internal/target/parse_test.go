@@ -71,6 +71,13 @@ func TestParseRefusesRolesItCannotRead(t *testing.T) {
 	}
 }
 
+func TestParseRefusesAnnotationsItCannotRead(t *testing.T) {
+	for _, annotations := range []string{`"none"`, `["a"]`, `{"a": 1}`, `{"a": {}}`} {
+		_, err := Parse(object(t, `{"kind": "ModelDeployment", "metadata": {"name": "m1", "annotations": `+annotations+`}}`))
+		require.EqualError(t, err, "reading ModelDeployment /m1: metadata.annotations is not a map of strings", annotations)
+	}
+}
+
 func TestParseReadsAWholeFloatAsACount(t *testing.T) {
 	d, err := Parse(&unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"roles": []any{map[string]any{"name": "a", "replicas": float64(3), "size": nil}}},
