@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -63,12 +64,12 @@ type claim struct {
 func (c *claim) release() error { return c.listener.Close() }
 
 // claimBlock takes the fixed block, or where that is 0 the first free one.
-func claimBlock(fixed Block) (*claim, error) {
+func claimBlock(ctx context.Context, fixed Block) (*claim, error) {
 	if fixed != 0 {
-		return claimFixed(fixed)
+		return claimFixed(ctx, fixed)
 	}
 	for b := Block(firstBlock); b <= lastBlock; b++ {
-		c, err := tryClaim(b)
+		c, err := tryClaim(ctx, b)
 		if err == nil {
 			return c, nil
 		}
@@ -79,26 +80,35 @@ func claimBlock(fixed Block) (*claim, error) {
 	panic("unreachable: the last block ends the loop")
 }
 
-func claimFixed(b Block) (*claim, error) {
-	deadline := time.Now().Add(fixedBlockPatience)
+func claimFixed(ctx context.Context, b Block) (*claim, error) {
+	patience := time.After(fixedBlockPatience)
+	ticker := time.NewTicker(probeInterval)
+	defer ticker.Stop()
 	for {
-		c, err := tryClaim(b)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+		c, err := tryClaim(ctx, b)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
 			return c, err
 		}
-		time.Sleep(100 * time.Millisecond)
+		select {
+		case <-ticker.C:
+		case <-patience:
+			return nil, err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 
 // tryClaim listens on the claim port first, which only one process can, and
 // then looks whether the servers' ports are free.
-func tryClaim(b Block) (*claim, error) {
-	listener, err := net.Listen("tcp4", b.hostPort(claimPort))
+func tryClaim(ctx context.Context, b Block) (*claim, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp4", b.hostPort(claimPort))
 	if err != nil {
 		return nil, fmt.Errorf("claiming block %s: %w", b, err)
 	}
 	for _, port := range []int{apiServerPort, etcdClientPort, etcdPeerPort, controllerManagerPort} {
-		probe, err := net.Listen("tcp4", b.hostPort(port))
+		probe, err := config.Listen(ctx, "tcp4", b.hostPort(port))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("claiming block %s: %w", b, err), listener.Close())
 		}

@@ -28,7 +28,7 @@ func TestClaimsMadeAtOnceNeverShareABlock(t *testing.T) {
 	errs := make([]error, len(claims))
 	var group sync.WaitGroup
 	for i := range claims {
-		group.Go(func() { claims[i], errs[i] = claimBlock(0) })
+		group.Go(func() { claims[i], errs[i] = claimBlock(t.Context(), 0) })
 	}
 	group.Wait()
 	seen := map[Block]bool{}
@@ -46,12 +46,12 @@ func TestABlockWithATakenPortIsPassedOver(t *testing.T) {
 	for _, port := range []int{apiServerPort, etcdClientPort, etcdPeerPort, controllerManagerPort} {
 		t.Run(fmt.Sprintf("port %d", port), func(t *testing.T) {
 			taken, listener := takePort(t, port)
-			_, err := tryClaim(taken)
+			_, err := tryClaim(t.Context(), taken)
 			require.ErrorIs(t, err, syscall.EADDRINUSE)
 			require.ErrorContains(t, err, taken.hostPort(port))
 
 			require.NoError(t, listener.Close())
-			c, err := claimBlock(taken)
+			c, err := claimBlock(t.Context(), taken)
 			require.NoError(t, err, "the failed claim must have left nothing behind")
 			require.NoError(t, c.release())
 		})

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
 const (
-	tailBytes = 16 << 10
+	tailBytes = 64 << 10
 	tailLines = 15
+	// linesBeforePanic is where programs log what they panic about.
+	linesBeforePanic = 3
 )
 
 // componentError is the failure of a child process, told with the end of its
@@ -49,24 +52,39 @@ func explain(err error) error {
 	return fmt.Errorf("%w\nway out: look further with --keep --verbosity=4, which keeps whole logs", err)
 }
 
-// tail returns the last lines of a log, or why it cannot be read.
+// tail returns the last lines of a log, or why it cannot be read. Where the
+// program panicked it is the message that matters and not the end of the
+// stack below it.
 func tail(path string) string {
-	file, err := os.Open(path)
-	if err != nil {
-		return err.Error()
-	}
-	defer file.Close()
-	if size, err := file.Seek(0, io.SeekEnd); err != nil {
-		return err.Error()
-	} else if _, err := file.Seek(max(0, size-tailBytes), io.SeekStart); err != nil {
-		return err.Error()
-	}
-	content, err := io.ReadAll(file)
+	content, err := readEnd(path)
 	if err != nil {
 		return err.Error()
 	}
 	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
-	return string(bytes.Join(lines[max(0, len(lines)-tailLines):], []byte("\n")))
+	first := max(0, len(lines)-tailLines)
+	if i := slices.IndexFunc(lines, isPanic); i >= 0 {
+		first = min(first, max(0, i-linesBeforePanic))
+	}
+	last := min(len(lines), first+tailLines)
+	return string(bytes.Join(lines[first:last], []byte("\n")))
+}
+
+func isPanic(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("panic:")) || bytes.HasPrefix(line, []byte("fatal error:"))
+}
+
+// readEnd reads the last tailBytes of a file.
+func readEnd(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // only read
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.NewSectionReader(file, max(0, size-tailBytes), tailBytes))
 }
 
 func indent(text string) string {

@@ -74,7 +74,7 @@ func (p *probe) get(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // only read
 	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil {
 		return err

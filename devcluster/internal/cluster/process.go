@@ -29,7 +29,7 @@ func startProcess(logDir, name string, argv []string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the components, which are stopped in order and not by a context
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = childAttributes()
 	started := make(chan error)

@@ -102,3 +102,11 @@ func TestTailIsTheEndOfALog(t *testing.T) {
 	require.Len(t, lines, tailLines)
 	require.Equal(t, "last", lines[tailLines-1])
 }
+
+func TestTailOfAPanicBeginsAtItsCause(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	stack := strings.Repeat("frame\n", 100)
+	require.NoError(t, os.WriteFile(path, []byte("1\n2\n3\n4\npanic: no space left on device\n"+stack), 0o600))
+	require.True(t, strings.HasPrefix(tail(path), "2\n3\n4\npanic: no space left on device\nframe\n"))
+	require.Len(t, strings.Split(tail(path), "\n"), tailLines)
+}

@@ -50,7 +50,7 @@ func Run(stop, kill context.Context, out io.Writer, o Options) error {
 }
 
 func (c *cluster) start(ctx context.Context) error {
-	if err := c.prepare(); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return err
 	}
 	c.say("block %s: services %s, pods %s", c.claim.Block, c.claim.ServiceCIDR(), c.claim.PodCIDR())
@@ -68,12 +68,12 @@ func (c *cluster) start(ctx context.Context) error {
 }
 
 // prepare claims the block and writes everything the components read.
-func (c *cluster) prepare() error {
+func (c *cluster) prepare(ctx context.Context) error {
 	var err error
 	if c.data, err = openDataDir(c.options.DataDir); err != nil {
 		return err
 	}
-	if c.claim, err = c.claimBlock(); err != nil {
+	if c.claim, err = c.claimBlock(ctx); err != nil {
 		return err
 	}
 	if err := c.data.setBlock(c.claim.Block); err != nil {
@@ -89,7 +89,7 @@ func (c *cluster) prepare() error {
 }
 
 // claimBlock takes the block that the options or kept data name.
-func (c *cluster) claimBlock() (*claim, error) {
+func (c *cluster) claimBlock(ctx context.Context) (*claim, error) {
 	kept, err := c.data.block()
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (c *cluster) claimBlock() (*claim, error) {
 	if kept != 0 && wanted != 0 && kept != wanted {
 		return nil, fmt.Errorf("--block: the data in %s belongs to block %s and cannot move to %s", c.data.path, kept, wanted)
 	}
-	return claimBlock(max(kept, wanted))
+	return claimBlock(ctx, max(kept, wanted))
 }
 
 func (c *cluster) writeConfiguration() error {
