@@ -56,6 +56,8 @@ type Decision struct {
 	// Reread asks for the same pass once more on a live view: the cached one is older than the last commit (D43), or shows a
 	// decision that nobody here knows (D33). Nothing is to be written.
 	Reread bool
+
+	bound []metav1.Condition // the conditions once Bind is on the target
 }
 
 // Commit is one write of replica counts.

@@ -1,0 +1,142 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+)
+
+// stay leaves every role at its current count.
+func (p *pass) stay(stage, rule string) {
+	for _, r := range p.roles {
+		r.moveTo(stage, r.Replicas, rule)
+	}
+}
+
+// growthFirst lets shrinking wait for a later pass when this one would grow anything (D26).
+func (p *pass) growthFirst() {
+	grows := false
+	for _, r := range p.roles {
+		grows = grows || r.count > r.Replicas
+	}
+	if !grows {
+		return
+	}
+	for _, r := range p.roles {
+		if r.count < r.Replicas {
+			r.paced = true
+			r.moveTo(StageDirection, r.Replicas, RuleGrowthFirst)
+		}
+	}
+}
+
+// commit writes the counts of an Active scaler when they differ from the current ones.
+func (p *pass) commit() {
+	if !p.active() || p.term == 0 {
+		return
+	}
+	vector, grows, moves := make(map[string]int32, len(p.roles)), false, false
+	for _, r := range p.roles {
+		vector[r.Name] = r.count
+		grows = grows || r.count > r.Replicas
+		moves = moves || r.count != r.Replicas
+	}
+	if !moves {
+		return
+	}
+	c := p.recovery.commit
+	if c == nil {
+		c = &Commit{Kind: fence.CommitDown}
+		if grows {
+			c.Kind = fence.CommitUp
+		}
+	}
+	sequence := p.nextSequence()
+	if sequence == 0 {
+		return
+	}
+	id := fence.DecisionID{Epoch: p.in.Epoch.String(), Sequence: sequence, Kind: c.Kind}
+	c.Decision = fence.Decision{DecisionID: id.String(), Term: p.term, Vector: vector}
+	c.Baseline = p.current()
+	c.Why = p.why(c)
+	p.decision.Commit = c
+}
+
+// nextSequence is one more than the highest known; 0 when there is none left.
+func (p *pass) nextSequence() int64 {
+	highest := int64(0)
+	if p.state.LastCommit != nil {
+		highest = sequenceOf(p.state.LastCommit.DecisionID)
+	}
+	if p.last != nil {
+		highest = max(highest, sequenceOf(p.last.DecisionID))
+	}
+	if highest == math.MaxInt64 {
+		return 0
+	}
+	return highest + 1
+}
+
+func sequenceOf(decisionID string) int64 {
+	id, err := fence.ParseDecisionID(decisionID)
+	if err != nil {
+		return 0
+	}
+	return id.Sequence
+}
+
+// kindOf is the kind of a recorded decision; empty when it cannot be read.
+func kindOf(decisionID string) fence.CommitKind {
+	id, err := fence.ParseDecisionID(decisionID)
+	if err != nil {
+		return ""
+	}
+	return id.Kind
+}
+
+// why is the sentence of an event: what moves and what asked for it.
+func (p *pass) why(c *Commit) string {
+	var moved []string
+	for _, r := range p.roles {
+		if r.count == r.Replicas {
+			continue
+		}
+		asked := fmt.Sprintf("%s recommends %d", r.reason, r.raw)
+		if r.first != "" {
+			asked += ", " + r.first + " decides"
+		}
+		moved = append(moved, fmt.Sprintf("%s from %d to %d (%s)", r.Name, r.Replicas, r.count, asked))
+	}
+	return fmt.Sprintf("%s: %s", c.Kind, strings.Join(moved, "; "))
+}
+
+// adopt takes over a decision that an earlier leader made and did not record (D33): its baseline is what the status last said.
+func (p *pass) adopt(d fence.Decision) {
+	baseline := make(workerv1.Vector, len(d.Vector))
+	for name, count := range d.Vector {
+		baseline[name] = count
+		if known := p.in.State.role(name); known != nil {
+			baseline[name] = known.Current
+		}
+	}
+	c := Commit{Decision: d, Kind: kindOf(d.DecisionID), Baseline: baseline}
+	p.keepRoles()
+	switch c.Kind {
+	case fence.CommitRollback:
+		c.exhausted = p.exhaustionAfter(baseline, d.Vector)
+	case fence.CommitRestore:
+		c.cooldown = p.nextCooldown()
+	}
+	p.state = p.state.after(c, p.now, p.target.Generation)
+}
+
+// keepRoles moves this pass's view of the roles into the memory.
+func (p *pass) keepRoles() {
+	p.state.Roles = make([]RoleState, len(p.roles))
+	for i, r := range p.roles {
+		p.state.Roles[i] = r.next
+	}
+}

@@ -1,0 +1,194 @@
+package decide
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// pass is what the checks and stages of one Plan work over: the input, the roles, and the decision as it grows.
+type pass struct {
+	in     Input
+	now    time.Time
+	spec   *workerv1.ModelDeploymentScalerSpec
+	target *target.Snapshot
+	state  State // the memory of the next pass; its slices are this pass's own
+	roles  []*role
+	bands  []band
+
+	algorithm algorithm
+
+	binding    *fence.Binding  // on the target; nil when there is none or it cannot be read
+	bindingErr error           // why it cannot be read
+	last       *fence.Decision // on the target; nil when there is none or it cannot be read
+	term       int64           // to commit under
+
+	conflict  *conflict // stops the planning of counts
+	undecided []string  // roles whose projection ended undecided
+	recovery  recovery  // what undoes an earlier commit in this pass
+	decision  Decision
+}
+
+// conflict is a policy that the current vector cannot be planned under.
+type conflict struct {
+	reason, message string
+}
+
+// role is one role of the target in this pass.
+type role struct {
+	target.Role
+	bounds workerv1.RoleBounds
+	known  *RoleState // of the previous pass; nil when the role is new
+	next   RoleState
+
+	ready    int32   // ready instances in the snapshot
+	admitted []int32 // ordinals that are admitted now (D29), ascending
+	observed observe.RoleObservation
+	signal   observe.SignalState
+	why      string // in people's words, why the signal is not what is needed; empty when it is
+	fresh    bool   // the observation was not seen by an earlier pass
+
+	recommendation
+	count int32  // after the stages so far
+	first string // rule that changed the count first
+	paced bool   // a window, step or guard changed it
+	floor int32  // least count that windows, steps, bounds and guards leave when shrinking
+	ceil  int32  // most that steps, bounds and guards leave when growing
+	trace []Step
+}
+
+// recommendation is what an algorithm says about a role.
+type recommendation struct {
+	raw    int32
+	reason string
+	// hold is the reason why nothing may shrink whatever raw says; empty when it may.
+	hold string
+	// blind: required signals are missing or stale, raw is the current count.
+	blind bool
+	// partial: raw rests on incomplete coverage and justifies growth only (D3).
+	partial bool
+}
+
+// newPass gathers the roles and copies what the pass changes.
+func newPass(in Input) *pass {
+	p := &pass{in: in, now: in.Now, spec: &in.Scaler.Spec, target: in.Target, state: in.State}
+	p.state.Roles = slices.Clone(in.State.Roles)
+	p.state.Predictors = slices.Clone(in.State.Predictors)
+	p.state.Conditions = slices.Clone(in.State.Conditions)
+	p.noticeEdit()
+	p.clampTimes()
+	if in.Target == nil {
+		return p
+	}
+	p.readAnnotations()
+	p.bands = bandsOf(p.spec.Ratios)
+	p.algorithm = algorithmOf(&p.spec.Algorithm)
+	for i := range in.Target.Roles {
+		p.roles = append(p.roles, p.newRole(in.Target.Roles[i]))
+	}
+	return p
+}
+
+// noticeEdit ends an exhaustion episode when the spec was edited since the last report (D31).
+func (p *pass) noticeEdit() {
+	if seen := p.state.ObservedGeneration; seen != 0 && seen != p.in.Scaler.Generation {
+		p.state.Exhaustion = nil
+	}
+	p.state.ObservedGeneration = p.in.Scaler.Generation
+}
+
+func (p *pass) newRole(t target.Role) *role {
+	r := &role{Role: t, known: p.state.role(t.Name), count: t.Replicas}
+	for _, b := range p.spec.Roles {
+		if b.Name == t.Name {
+			r.bounds = b
+		}
+	}
+	for i := range p.target.Instances {
+		in := &p.target.Instances[i]
+		if in.Role != t.Name {
+			continue
+		}
+		if in.Ready {
+			r.ready++
+		}
+		if in.Admission == target.AdmissionGranted {
+			r.admitted = append(r.admitted, int32(min(in.Ordinal, math.MaxInt32)))
+		}
+	}
+	slices.Sort(r.admitted)
+	if r.known != nil {
+		r.next = *r.known
+	}
+	r.next.Name, r.next.Current, r.next.Ready = t.Name, t.Replicas, r.ready
+	return r
+}
+
+// role finds a role of the target; nil when there is none.
+func (p *pass) role(name string) *role {
+	for _, r := range p.roles {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// current is the vector on the target.
+func (p *pass) current() workerv1.Vector {
+	v := make(workerv1.Vector, len(p.roles))
+	for _, r := range p.roles {
+		v[r.Name] = r.Replicas
+	}
+	return v
+}
+
+// mode with the default of a spec that never went through admission.
+func (p *pass) active() bool { return p.spec.Mode == workerv1.ModeActive }
+
+func (p *pass) owns() bool { return p.binding != nil && p.binding.ScalerUID == p.in.Scaler.UID }
+
+func (p *pass) interval() time.Duration {
+	return seconds(p.spec.Sampling.IntervalSeconds, 15)
+}
+
+// seconds is a duration of the spec; zero is its default, as admission would have stored.
+func seconds(value, byDefault int32) time.Duration {
+	if value <= 0 {
+		value = byDefault
+	}
+	return time.Duration(value) * time.Second
+}
+
+// stamp is a time as the status can keep it: whole seconds, rounded up, so that no guard ends early after a restart.
+func stamp(t time.Time) metav1.Time {
+	if whole := t.Truncate(time.Second); !whole.Equal(t) {
+		t = whole.Add(time.Second)
+	}
+	return metav1.NewTime(t)
+}
+
+func (s *State) role(name string) *RoleState {
+	for i := range s.Roles {
+		if s.Roles[i].Name == name {
+			return &s.Roles[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) predictor(name string) *Predictor {
+	for i := range s.Predictors {
+		if s.Predictors[i].Name == name {
+			return &s.Predictors[i]
+		}
+	}
+	return nil
+}

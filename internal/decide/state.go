@@ -1,0 +1,229 @@
+package decide
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/windows"
+)
+
+// StateFromStatus is the memory that a stored status holds. Times in it are distrusted by Plan (D44), not here.
+func StateFromStatus(status workerv1.ModelDeploymentScalerStatus) State {
+	stored := status.DeepCopy()
+	s := State{
+		ObservedGeneration: stored.ObservedGeneration,
+		LastCommit:         stored.LastCommit,
+		PendingCohort:      stored.PendingCohort,
+		Rebalance:          stored.Rebalance,
+		LastScaleDown:      stored.LastScaleDown,
+		Exhaustion:         stored.Exhaustion,
+		Conditions:         stored.Conditions,
+	}
+	if b := stored.Binding; b != nil {
+		s.Binding = Binding{TargetUID: b.TargetUID, TargetName: b.TargetName, Term: max(0, b.Term)}
+	}
+	for i := range stored.Roles {
+		s.Roles = append(s.Roles, roleFromStatus(&stored.Roles[i]))
+	}
+	for i := range stored.Predictors {
+		s.Predictors = append(s.Predictors, predictorFromStatus(&stored.Predictors[i]))
+	}
+	return s
+}
+
+// Status is the memory as the status keeps it; nothing in it is shared with the State.
+func (s State) Status() workerv1.ModelDeploymentScalerStatus {
+	status := workerv1.ModelDeploymentScalerStatus{
+		ObservedGeneration: s.ObservedGeneration,
+		LastCommit:         s.LastCommit.DeepCopy(),
+		PendingCohort:      s.PendingCohort.DeepCopy(),
+		Rebalance:          s.Rebalance.DeepCopy(),
+		LastScaleDown:      s.LastScaleDown.DeepCopy(),
+		Exhaustion:         s.Exhaustion.DeepCopy(),
+		Conditions:         slices.Clone(s.Conditions),
+	}
+	if b := s.Binding; b != (Binding{}) {
+		status.Binding = &workerv1.BindingStatus{TargetUID: b.TargetUID, TargetName: b.TargetName, Term: b.Term}
+	}
+	for i := range s.Roles {
+		status.Roles = append(status.Roles, s.Roles[i].status())
+	}
+	for i := range s.Predictors {
+		status.Predictors = append(status.Predictors, s.Predictors[i].status())
+	}
+	return status
+}
+
+func roleFromStatus(stored *workerv1.RoleStatus) RoleState {
+	r := RoleState{
+		Name:        stored.Name,
+		Current:     stored.CurrentReplicas,
+		Ready:       stored.ReadyReplicas,
+		Signal:      observe.SignalState(stored.SignalState),
+		Raw:         stored.RawRecommendedReplicas,
+		Constrained: stored.ConstrainedReplicas,
+		Reason:      stored.Reason,
+		Observed: observe.RoleObservation{
+			Running:      countValue(stored.RunningRequests),
+			Waiting:      countValue(stored.WaitingRequests),
+			Prompt:       value(stored.PromptTokensPerSecond),
+			Generation:   value(stored.GenerationTokensPerSecond),
+			KVCacheUsage: value(stored.KVCacheUsage),
+			TTFT:         latency(stored.TTFTMilliseconds),
+			ITL:          latency(stored.ITLMilliseconds),
+		},
+		LastScaleUpTime: timeOf(stored.LastScaleUpTime),
+		PanicUntil:      timeOf(stored.PanicUntil),
+	}
+	for _, e := range stored.StabilizationHistory {
+		r.History = append(r.History, windows.Recommendation{At: e.Timestamp.Time, Replicas: e.Replicas})
+	}
+	return r
+}
+
+func (r *RoleState) status() workerv1.RoleStatus {
+	o := &r.Observed
+	status := workerv1.RoleStatus{
+		Name:                      r.Name,
+		CurrentReplicas:           r.Current,
+		ReadyReplicas:             r.Ready,
+		SignalState:               workerv1.SignalState(r.Signal),
+		PromptTokensPerSecond:     quantity(o.Prompt),
+		GenerationTokensPerSecond: quantity(o.Generation),
+		RunningRequests:           count(o.Running),
+		WaitingRequests:           count(o.Waiting),
+		KVCacheUsage:              quantity(o.KVCacheUsage),
+		TTFTMilliseconds:          quantity(o.TTFT.Value()),
+		ITLMilliseconds:           quantity(o.ITL.Value()),
+		RawRecommendedReplicas:    r.Raw,
+		ConstrainedReplicas:       r.Constrained,
+		Reason:                    r.Reason,
+		LastScaleUpTime:           timestamp(r.LastScaleUpTime),
+		PanicUntil:                timestamp(r.PanicUntil),
+	}
+	for _, e := range r.History {
+		status.StabilizationHistory = append(status.StabilizationHistory,
+			workerv1.Recommendation{Timestamp: stamp(e.At), Replicas: e.Replicas})
+	}
+	return status
+}
+
+func predictorFromStatus(stored *workerv1.PredictorStatus) Predictor {
+	p := Predictor{Name: stored.Name, Samples: max(0, stored.SampleCount)}
+	p.Level, p.Trend = number(stored.Level), number(stored.Trend)
+	if c := stored.Covariance; c != nil {
+		p.P00, p.P01, p.P11 = number(&c.P00), (number(&c.P01)+number(&c.P10))/2, number(&c.P11)
+	}
+	for i, d := range stored.History {
+		rate := windows.Rate{At: d.Timestamp.Time, PerSecond: number(&stored.History[i].TokensPerSecond)}
+		if n := len(p.History); n > 0 {
+			rate.Span = max(0, rate.At.Sub(p.History[n-1].At))
+		}
+		p.History = append(p.History, rate)
+	}
+	return p
+}
+
+func (p *Predictor) status() workerv1.PredictorStatus {
+	status := workerv1.PredictorStatus{Name: p.Name, SampleCount: p.Samples}
+	if p.Samples > 0 {
+		level, trend := fine(p.Level), fine(p.Trend)
+		status.Level, status.Trend = &level, &trend
+		status.Covariance = &workerv1.Covariance{P00: fine(p.P00), P01: fine(p.P01), P10: fine(p.P01), P11: fine(p.P11)}
+	}
+	for _, rate := range p.History {
+		status.History = append(status.History, workerv1.Demand{Timestamp: stamp(rate.At), TokensPerSecond: fine(rate.PerSecond)})
+	}
+	return status
+}
+
+// quantity is a reading with three decimals; absent when missing.
+func quantity(v observe.Value) *resource.Quantity {
+	if !v.Valid {
+		return nil
+	}
+	return decimal(v.Float64, resource.Milli)
+}
+
+// fine is a number of the filter, with nine decimals where they fit.
+func fine(f float64) resource.Quantity {
+	if math.Abs(f) < 1e9 {
+		return *decimal(f, resource.Nano)
+	}
+	return *decimal(f, resource.Milli)
+}
+
+// decimal is f rounded to the scale and saturated (D42).
+func decimal(f float64, scale resource.Scale) *resource.Quantity {
+	scaled := math.Round(f * math.Pow10(-int(scale)))
+	switch {
+	case math.IsNaN(scaled):
+		scaled = 0
+	case scaled >= math.MaxInt64:
+		return resource.NewScaledQuantity(math.MaxInt64, scale)
+	case scaled <= math.MinInt64:
+		return resource.NewScaledQuantity(math.MinInt64+1, scale)
+	}
+	return resource.NewScaledQuantity(int64(scaled), scale)
+}
+
+func count(v observe.Value) *int64 {
+	if !v.Valid {
+		return nil
+	}
+	whole := int64(math.MaxInt64)
+	if v.Float64 < math.MaxInt64 {
+		whole = int64(math.Round(v.Float64))
+	}
+	return &whole
+}
+
+func number(q *resource.Quantity) float64 {
+	if q == nil {
+		return 0
+	}
+	return q.AsApproximateFloat64()
+}
+
+func value(q *resource.Quantity) observe.Value {
+	if q == nil {
+		return observe.Value{}
+	}
+	return observe.Known(number(q))
+}
+
+func countValue(n *int64) observe.Value {
+	if n == nil {
+		return observe.Value{}
+	}
+	return observe.Known(float64(*n))
+}
+
+// latency of a stored status: where it came from is not stored.
+func latency(q *resource.Quantity) observe.Latency {
+	if q == nil {
+		return observe.Latency{}
+	}
+	return observe.Latency{Milliseconds: number(q), Source: observe.FromBucket}
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+func timestamp(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	at := stamp(t)
+	return &at
+}
