@@ -127,7 +127,10 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, creds credent
 	forced := time.AfterFunc(stopTimeout, server.Stop)
 	defer forced.Stop()
 	server.GracefulStop()
-	return <-served
+	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // the context had ended before it began
+		return err
+	}
+	return nil
 }
 
 func (s *Server) grpcOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
