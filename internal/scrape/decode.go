@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"strconv"
 	"sync"
@@ -99,7 +98,10 @@ func (s *scratch) filter(body []byte) (ended bool) {
 		} else {
 			text, body = body, nil
 		}
-		text = bytes.TrimSuffix(bytes.TrimLeft(text, " \t"), []byte("\r"))
+		text = bytes.TrimSuffix(text, []byte("\r"))
+		for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+			text = text[1:]
+		}
 		if len(text) > 0 && text[0] == '#' {
 			if string(text) == "# EOF" {
 				return true
@@ -206,7 +208,7 @@ func (s *scratch) add(m meaning, text []byte, v float64) bool {
 		}
 		if string(name) == "le" && m.part == bucket {
 			le, err := strconv.ParseFloat(string(value), 64)
-			if err != nil || math.IsNaN(le) {
+			if err != nil || !(le >= 0) { // a latency is not negative, and NaN is not anything
 				return false
 			}
 			x.le = le

@@ -22,8 +22,20 @@ type series struct {
 }
 
 func compareSeries(a, b series) int {
-	return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.group, b.group), cmp.Compare(a.member, b.member),
-		cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le), cmp.Compare(a.full, b.full))
+	switch { // cheaper than cmp.Or, which computes all of them
+	case a.family != b.family:
+		return cmp.Compare(a.family, b.family)
+	case a.group != b.group:
+		return cmp.Compare(a.group, b.group)
+	case a.member != b.member:
+		return cmp.Compare(a.member, b.member)
+	case a.part != b.part:
+		return cmp.Compare(a.part, b.part)
+	case a.le != b.le:
+		return cmp.Compare(a.le, b.le)
+	default:
+		return cmp.Compare(a.full, b.full)
+	}
 }
 
 // choose sorts the series and leaves, of each group, those of its lowest rank: totals without their parts, and of what

@@ -1,0 +1,326 @@
+package scrape
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"gpustack.ai/model-deployment-scaler/internal/certs"
+	"gpustack.ai/model-deployment-scaler/internal/certs/certstest"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve starts an engine stand-in and says where its Pod is.
+func serve(t *testing.T, handler http.HandlerFunc) observe.Pod {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return podAt(t, server.URL)
+}
+
+func podAt(t *testing.T, address string) observe.Pod {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	port, err := strconv.Atoi(u.Port())
+	require.NoError(t, err)
+	return observe.Pod{Name: "engine-0", Address: u.Hostname(), Port: port, Scheme: u.Scheme, Path: "/metrics"}
+}
+
+func answer(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = []string{contentType}
+		fmt.Fprint(w, body)
+	}
+}
+
+func scraper(o Options) *Scraper {
+	o.MaxBytes, o.DataParallel = 64<<10, Sum
+	return New(o)
+}
+
+func scrapeIn(t *testing.T, s *Scraper, timeout time.Duration, pod observe.Pod) (observe.Sample, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	sample, _, err := s.Scrape(ctx, pod)
+	return sample, err
+}
+
+func TestACleanAnswerIsASample(t *testing.T) {
+	var got *http.Request
+	pod := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		answer("text/plain; version=0.0.4", queue)(w, r)
+	})
+	pod.Path = "/metrics?engine=all"
+	s, n, err := scraper(Options{}).Scrape(t.Context(), pod)
+	require.NoError(t, err)
+	require.Equal(t, observe.Known(3), s.Running)
+	require.Equal(t, len(queue), n)
+	require.Equal(t, "/metrics?engine=all", got.URL.String())
+	require.Equal(t, accept, got.Header.Get("Accept"))
+	require.True(t, got.Close, "one connection per scrape")
+}
+
+func TestAnswersThatFailTheScrape(t *testing.T) {
+	hijack := func(raw string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				fmt.Fprint(conn, raw)
+				_ = conn.Close()
+			}
+		}
+	}
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	_, err := z.Write(make([]byte, 32<<20))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		reason  observe.UncoveredReason
+	}{
+		{"an error status, whatever the body", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, queue)
+		}, observe.HTTPStatus},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, observe.HTTPStatus},
+		{"a page for people", answer("text/html", "<html>"), observe.Malformed},
+		{"another program", answer("text/plain", "go_goroutines 1\n"), observe.NoEngineSeries},
+		{"a body over the limit", answer("text/plain", queue+strings.Repeat("x 1\n", 20000)), observe.TooLarge},
+		{"an endless body", func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(bytes.Repeat([]byte("x 1\n"), 1000)); err != nil {
+					return
+				}
+			}
+		}, observe.TooLarge},
+		{"a small body that unzips to a large one", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb.Bytes())
+		}, observe.TooLarge},
+		{"a zipped body cut short", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped(t, queue)[:20])
+		}, observe.Malformed},
+		{"a body that is not zipped as announced", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			answer("text/plain", queue)(w, r)
+		}, observe.Malformed},
+		{"an unknown encoding", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			answer("text/plain", queue)(w, r)
+		}, observe.Malformed},
+		{"a body shorter than announced", hijack("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + queue), observe.Malformed},
+		{"chunks without the last one", hijack(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(queue), queue)), observe.Malformed},
+		{"no answer at all", hijack(""), observe.Unreachable},
+		{"something that is not HTTP", hijack("SSH-2.0-OpenSSH_9.9\r\n\r\n"), observe.Malformed},
+		{"endless headers", hijack("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", maxHeaderBytes+1) + "\r\n\r\n"), observe.Malformed},
+	}
+	s := scraper(Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sample, err := scrapeIn(t, s, 10*time.Second, serve(t, tt.handler))
+			require.Error(t, err)
+			require.Equal(t, tt.reason, ReasonOf(err), err)
+			require.Equal(t, observe.Sample{}, sample)
+			require.NotContains(t, err.Error(), "OpenSSH", "what others say is not repeated")
+		})
+	}
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return b.Bytes()
+}
+
+func TestAZippedAnswerIsReadAlthoughNobodyAskedForIt(t *testing.T) {
+	s, err := scrapeIn(t, scraper(Options{}), 10*time.Second, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped(t, queue))
+	}))
+	require.NoError(t, err)
+	require.Equal(t, observe.Known(5), s.Waiting)
+}
+
+func TestTheDeadlineCoversHeadersAndBody(t *testing.T) {
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+	}{
+		{"headers never come", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{"the body never ends", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, queue)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := scrapeIn(t, scraper(Options{}), 100*time.Millisecond, serve(t, tt.handler))
+			require.Equal(t, observe.Timeout, ReasonOf(err), err)
+		})
+	}
+}
+
+func TestPodsThatCannotBeReached(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed := podAt(t, "http://"+listener.Addr().String())
+	require.NoError(t, listener.Close())
+	with := func(change func(*observe.Pod)) observe.Pod {
+		p := closed
+		change(&p)
+		return p
+	}
+	tests := []struct {
+		name string
+		pod  observe.Pod
+	}{
+		{"nobody listens", closed},
+		{"a name instead of an address", with(func(p *observe.Pod) { p.Address = "localhost" })},
+		{"another scheme", with(func(p *observe.Pod) { p.Scheme = "file" })},
+		{"no port", with(func(p *observe.Pod) { p.Port = 0 })},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := scrapeIn(t, scraper(Options{}), 10*time.Second, tt.pod)
+			require.Equal(t, observe.Unreachable, ReasonOf(err), err)
+		})
+	}
+}
+
+func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	t.Setenv("http_proxy", "http://127.0.0.1:1")
+	_, err := scrapeIn(t, scraper(Options{}), 10*time.Second, serve(t, answer("text/plain", queue)))
+	require.NoError(t, err)
+}
+
+// engineTLS serves the queue over TLS with a certificate for 127.0.0.1, and says which Authorization it was sent last.
+func engineTLS(t *testing.T) (pod observe.Pod, authorities *certs.Source, authorization *atomic.Value) {
+	t.Helper()
+	authorization = &atomic.Value{}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		authorization.Store(r.Header.Get("Authorization"))
+		answer("text/plain", queue)(w, r)
+	}))
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(ca, pemOf(server.Certificate().Raw), 0o600))
+	source, err := certs.Load(certs.Files{CA: ca}, zap.NewNop())
+	require.NoError(t, err)
+	return podAt(t, server.URL), source, authorization
+}
+
+func TestHTTPSIsVerifiedAgainstTheAuthoritiesForThePodsAddress(t *testing.T) {
+	pod, authorities, _ := engineTLS(t)
+	s := scraper(Options{Authorities: authorities})
+	for range 2 { // the second resumes the session
+		_, err := scrapeIn(t, s, 10*time.Second, pod)
+		require.NoError(t, err)
+	}
+	other, err := certstest.NewAuthority("somebody else")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, other.WriteLeaf(dir, "x"))
+	strangers, err := certs.Load(certs.Files{CA: filepath.Join(dir, "ca.crt")}, zap.NewNop())
+	require.NoError(t, err)
+	_, err = scrapeIn(t, scraper(Options{Authorities: strangers}), 10*time.Second, pod)
+	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
+	require.ErrorContains(t, err, "certificate")
+	_, err = scrapeIn(t, scraper(Options{InsecureSkipVerify: true}), 10*time.Second, pod)
+	require.NoError(t, err)
+}
+
+func TestTheBearerTokenGoesOutOverVerifiedHTTPSOnly(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	pod, authorities, authorization := engineTLS(t)
+
+	_, err := scrapeIn(t, scraper(Options{Authorities: authorities, BearerTokenFile: token}), 10*time.Second, pod)
+	require.NoError(t, err)
+	require.Equal(t, "Bearer secret", authorization.Load())
+	_, err = scrapeIn(t, scraper(Options{InsecureSkipVerify: true, BearerTokenFile: token}), 10*time.Second, pod)
+	require.NoError(t, err)
+	require.Empty(t, authorization.Load())
+
+	plain := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		authorization.Store("plain: " + r.Header.Get("Authorization"))
+		answer("text/plain", queue)(w, r)
+	})
+	_, err = scrapeIn(t, scraper(Options{BearerTokenFile: token}), 10*time.Second, plain)
+	require.NoError(t, err)
+	require.Equal(t, "plain: ", authorization.Load())
+
+	require.NoError(t, os.Remove(token))
+	_, err = scrapeIn(t, scraper(Options{Authorities: authorities, BearerTokenFile: token}), 10*time.Second, pod)
+	require.ErrorContains(t, err, "bearer token")
+}
+
+func TestOldTLSIsNotSpoken(t *testing.T) {
+	server := httptest.NewUnstartedServer(answer("text/plain", queue))
+	server.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
+	server.Config.ErrorLog = nil
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	_, err := scrapeIn(t, scraper(Options{InsecureSkipVerify: true}), 10*time.Second, podAt(t, server.URL))
+	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
+}
+
+func TestFailuresLeaveNoConnectionOpen(t *testing.T) {
+	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, queue)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	s := scraper(Options{})
+	before := openFiles(t)
+	for range 50 {
+		_, err := scrapeIn(t, s, 5*time.Millisecond, slow)
+		require.Equal(t, observe.Timeout, ReasonOf(err), err)
+	}
+	require.Eventually(t, func() bool { return openFiles(t) <= before+2 }, 10*time.Second, 10*time.Millisecond)
+}
+
+// openFiles counts this process's descriptors; where the system does not tell, goroutines stand in for them.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return runtime.NumGoroutine()
+	}
+	return len(entries)
+}
+
+func pemOf(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
