@@ -49,17 +49,18 @@ func TestAnonymousRequestsAreRefused(t *testing.T) {
 }
 
 func TestRBACDecidesWhatAServiceAccountMay(t *testing.T) {
-	shared.kubectl(t, "", "create", "serviceaccount", "reader")
-	token := shared.kubectl(t, "", "create", "token", "reader")
-	const path = "/api/v1/namespaces/default/configmaps"
-	refused := shared.get(t, path, token)
+	namespace := shared.namespace(t)
+	shared.kubectl(t, "", "create", "serviceaccount", "reader", "-n", namespace)
+	token := shared.kubectl(t, "", "create", "token", "reader", "-n", namespace)
+	path := "/api/v1/namespaces/" + namespace + "/"
+	refused := shared.get(t, path+"configmaps", token)
 	require.Equal(t, http.StatusForbidden, refused.status)
-	require.Contains(t, refused.body, "system:serviceaccount:default:reader")
+	require.Contains(t, refused.body, "system:serviceaccount:"+namespace+":reader")
 
-	shared.kubectl(t, "", "create", "role", "reader", "--verb=list", "--resource=configmaps")
-	shared.kubectl(t, "", "create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:reader")
-	require.Eventually(t, func() bool { return shared.get(t, path, token).status == http.StatusOK }, patience, tick)
-	require.Equal(t, http.StatusForbidden, shared.get(t, "/api/v1/namespaces/default/secrets", token).status)
+	shared.kubectl(t, "", "create", "role", "reader", "--verb=list", "--resource=configmaps", "-n", namespace)
+	shared.kubectl(t, "", "create", "rolebinding", "reader", "--role=reader", "--serviceaccount="+namespace+":reader", "-n", namespace)
+	require.Eventually(t, func() bool { return shared.get(t, path+"configmaps", token).status == http.StatusOK }, patience, tick)
+	require.Equal(t, http.StatusForbidden, shared.get(t, path+"secrets", token).status)
 }
 
 func TestFilesWithKeysAreTheOwnersOnly(t *testing.T) {

@@ -77,5 +77,5 @@ metadata: {name: policed}
 			"--from-literal=text=longer", "--dry-run=server").CombinedOutput()
 		return err != nil && strings.Contains(string(output), "too long for us")
 	}, patience, tick)
-	shared.kubectl(t, "", "create", "configmap", "short", "-n", "policed", "--from-literal=text=four")
+	shared.kubectl(t, "", "create", "configmap", "short", "-n", "policed", "--from-literal=text=four", "--dry-run=server")
 }

@@ -120,6 +120,15 @@ func (i *instance) kubectlCommand(stdin string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// namespace makes a namespace for one run of one test.
+func (i *instance) namespace(t *testing.T) string {
+	t.Helper()
+	name := i.kubectl(t, `{apiVersion: v1, kind: Namespace, metadata: {generateName: test-}}`,
+		"create", "-f", "-", "-o", "jsonpath={.metadata.name}")
+	t.Cleanup(func() { i.kubectl(t, "", "delete", "namespace", name, "--wait=false") })
+	return name
+}
+
 // children returns the processes that the instance has started.
 func (i *instance) children(t *testing.T) []int {
 	t.Helper()

@@ -27,7 +27,7 @@ func TestKubectl(t *testing.T) {
 		require.Contains(t, shared.kubectl(t, "", "kustomize", kustomization(t)), "name: made-up")
 	})
 	t.Run("applies a kustomization", func(t *testing.T) {
-		require.Equal(t, "configmap/made-up created\n", shared.kubectl(t, "", "apply", "-k", kustomization(t)))
+		require.Equal(t, "configmap/made-up created\n", shared.kubectl(t, "", "apply", "-n", shared.namespace(t), "-k", kustomization(t)))
 	})
 	t.Run("explains fields", func(t *testing.T) {
 		require.Contains(t, shared.kubectl(t, "", "explain", "pod.status.podIP"), "podIP <string>")
@@ -49,7 +49,8 @@ func TestKubectl(t *testing.T) {
 }
 
 func watches(t *testing.T) {
-	cmd := shared.kubectlCommand("", "get", "configmaps", "--watch-only", "-o", "name", "--field-selector", "metadata.name=watched")
+	namespace := shared.namespace(t)
+	cmd := shared.kubectlCommand("", "get", "configmaps", "-n", namespace, "--watch-only", "-o", "name", "--field-selector", "metadata.name=watched")
 	output, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -64,14 +65,14 @@ func watches(t *testing.T) {
 		}
 		close(lines)
 	}()
-	shared.kubectl(t, "", "create", "configmap", "watched")
+	shared.kubectl(t, "", "create", "configmap", "watched", "-n", namespace)
 	require.Eventually(t, func() bool {
 		select {
 		case line := <-lines:
 			return line == "configmap/watched"
 		default: // the watch may have begun after the creation
-			shared.kubectl(t, "", "annotate", "configmap", "watched", "seen=no", "--overwrite", "--field-manager=test")
-			shared.kubectl(t, "", "annotate", "configmap", "watched", "seen-", "--field-manager=test")
+			shared.kubectl(t, "", "annotate", "configmap", "watched", "-n", namespace, "seen=no")
+			shared.kubectl(t, "", "annotate", "configmap", "watched", "-n", namespace, "seen-")
 			return false
 		}
 	}, patience, tick)
