@@ -14,9 +14,9 @@ type Sample struct {
 	// KVCacheUsage is the fraction of KV cache in use, 0 to 1.
 	KVCacheUsage Value
 
-	// Counters by what they count; a kind that was not exposed is empty.
+	// Counters by what they count, ascending by Group; a kind that was not exposed is empty.
 	Counters [CounterKinds][]Counter
-	// TTFT and ITL are the latency histograms, in seconds.
+	// TTFT and ITL are the latency histograms, in seconds, ascending by Group.
 	TTFT, ITL []Histogram
 
 	// InvalidGauge and InvalidCounter name a needed series whose value was NaN, infinite, negative or absurd; empty: none.
