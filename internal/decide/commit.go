@@ -136,7 +136,11 @@ func (p *pass) adopt(d fence.Decision) {
 // keepRoles moves this pass's view of the roles into the memory.
 func (p *pass) keepRoles() {
 	p.state.Roles = make([]RoleState, len(p.roles))
+	p.state.Predictors = nil
 	for i, r := range p.roles {
 		p.state.Roles[i] = r.next
+		if len(r.demand.History) > 0 && p.algorithm.rates() {
+			p.state.Predictors = append(p.state.Predictors, r.demand)
+		}
 	}
 }

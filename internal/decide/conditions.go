@@ -206,7 +206,7 @@ func (r *role) finalReason() string {
 	case RuleRestore, workerv1.ReasonScaleDownAborted:
 		return workerv1.ReasonScaleDownAborted
 	}
-	if r.hold != "" {
+	if r.hold != "" && r.reason == r.hold {
 		return r.reason
 	}
 	switch r.first {

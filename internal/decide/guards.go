@@ -26,6 +26,7 @@ var shrinkForbidden = []shrinkGuard{
 	{RuleNotReady, noReadyReplica},      // nobody would serve
 	{RuleAlgorithmHold, algorithmHolds}, // panic, latency, missing signals, a queue without demand
 	{RuleCoverage, coverageIncomplete},  // a partial sum is a lower bound (D3)
+	{RuleYoungWindows, windowsYoung},    // the demand windows are not known to be whole yet (D54)
 	{RuleRetirement, removalRuns},       // one removal at a time, anywhere in the target (D32)
 	{RuleCooldown, cooldownRuns},        // a removal was aborted not long ago
 	{RuleDecodeGrace, decodeGraceRuns},  // a Decode role has just grown
@@ -86,6 +87,8 @@ func noReadyReplica(_ *pass, r *role) bool { return r.ready == 0 }
 func algorithmHolds(_ *pass, r *role) bool { return r.hold != "" }
 
 func coverageIncomplete(_ *pass, r *role) bool { return r.partial }
+
+func windowsYoung(_ *pass, r *role) bool { return r.young }
 
 func removalRuns(p *pass, _ *role) bool {
 	if p.target.Retirement.Running() {

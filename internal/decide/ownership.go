@@ -190,7 +190,7 @@ func (p *pass) forgetTarget() {
 	}
 	s.Binding = Binding{Term: s.Binding.Term}
 	for _, r := range p.roles {
-		r.known = nil
+		r.known, r.demand = nil, Predictor{Name: r.Name}
 		r.next = RoleState{Name: r.Name, Current: r.Replicas, Ready: r.ready, History: windows.History{}}
 	}
 }

@@ -47,6 +47,7 @@ type role struct {
 	bounds workerv1.RoleBounds
 	known  *RoleState // of the previous pass; nil when the role is new
 	next   RoleState
+	demand Predictor // the demand windows of this pass
 
 	ready    int32   // ready instances in the snapshot
 	admitted []int32 // ordinals that are admitted now (D29), ascending
@@ -72,6 +73,8 @@ type recommendation struct {
 	hold string
 	// blind: required signals are missing or stale, raw is the current count.
 	blind bool
+	// young: the windows that raw rests on are not known to be whole yet (D54).
+	young bool
 	// partial: raw rests on incomplete coverage and justifies growth only (D3).
 	partial bool
 }
@@ -126,6 +129,10 @@ func (p *pass) newRole(t target.Role) *role {
 	slices.Sort(r.admitted)
 	if r.known != nil {
 		r.next = *r.known
+	}
+	r.demand.Name = t.Name
+	if known := p.state.predictor(t.Name); known != nil {
+		r.demand = *known
 	}
 	r.next.Name, r.next.Current, r.next.Ready = t.Name, t.Replicas, r.ready
 	return r

@@ -2,22 +2,21 @@ package decide
 
 // Reasons of roles (spec "Role observations"): why a role's count is what it is.
 const (
-	ReasonProportional          = "Proportional"
-	ReasonTokenThroughput       = "TokenThroughput"
-	ReasonPredictive            = "Predictive"
-	ReasonWithinTolerance       = "WithinTolerance"
-	ReasonPanic                 = "Panic"
-	ReasonNoReadyReplicas       = "NoReadyReplicas"
-	ReasonWaitingForMetrics     = "WaitingForMetrics"
-	ReasonLatencyGuardHold      = "LatencyGuardHold"
-	ReasonLatencyGuardScaleUp   = "LatencyGuardScaleUp"
-	ReasonPredictorWarmingUp    = "PredictorWarmingUp"
-	ReasonConsolidationHold     = "PredictiveConsolidationHold"
-	ReasonRatioCoupled          = "RatioCoupled"
-	ReasonWaitingWithoutDemand  = "WaitingWithoutDemand" // a queue, but no demand: not idle (D48)
-	ReasonPacingBounded         = "PacingBounded"
-	ReasonResourceExhausted     = "ResourceExhausted"
-	ReasonAlgorithmNotSupported = "AlgorithmNotSupported" // this role cannot be planned by the chosen algorithm
+	ReasonProportional         = "Proportional"
+	ReasonTokenThroughput      = "TokenThroughput"
+	ReasonPredictive           = "Predictive"
+	ReasonWithinTolerance      = "WithinTolerance"
+	ReasonPanic                = "Panic"
+	ReasonNoReadyReplicas      = "NoReadyReplicas"
+	ReasonWaitingForMetrics    = "WaitingForMetrics"
+	ReasonLatencyGuardHold     = "LatencyGuardHold"
+	ReasonLatencyGuardScaleUp  = "LatencyGuardScaleUp"
+	ReasonPredictorWarmingUp   = "PredictorWarmingUp"
+	ReasonConsolidationHold    = "PredictiveConsolidationHold"
+	ReasonRatioCoupled         = "RatioCoupled"
+	ReasonWaitingWithoutDemand = "WaitingWithoutDemand" // a queue, but no demand: not idle (D48)
+	ReasonPacingBounded        = "PacingBounded"
+	ReasonResourceExhausted    = "ResourceExhausted"
 )
 
 // Stages of a role's plan, in the order of D23. They name the steps of a Decision's Trace.
@@ -47,6 +46,7 @@ const (
 	RuleNotReady      = "NoReadyReplicas"    // nobody would serve
 	RuleCoverage      = "IncompleteCoverage" // a partial sum is a lower bound (D3)
 	RuleAlgorithmHold = "AlgorithmHold"      // the algorithm allows no shrink
+	RuleYoungWindows  = "YoungWindows"       // the demand windows are not known to be whole yet (D54)
 	RuleRetirement    = "Retirement"         // a replica of the target is being removed
 	RuleCooldown      = "AbortCooldown"      // a removal was aborted not long ago
 	RuleDecodeGrace   = "DecodeGrace"        // a Decode role has just grown

@@ -14,8 +14,12 @@ const ceilingSlack = 1e-9
 type algorithm interface {
 	// sizes says that the role has a target of its own; others follow a partner (D21).
 	sizes(r *role) bool
-	// demand is the reading that sizes the role; missing when it is not known.
+	// remember takes a new observation into the role's windows.
+	remember(p *pass, r *role)
+	// demand is this pass's reading that sizes the role; missing when it is not known.
 	demand(r *role) observe.Value
+	// lacks says what is missing to size the role; empty when nothing is.
+	lacks(p *pass, r *role) string
 	// rates says that the demand is a rate, which needs two scrapes (D12).
 	rates() bool
 	// recommend sizes a role whose signals can be used. Holds and partial coverage are the caller's matter, except for the
@@ -28,9 +32,12 @@ func algorithmOf(a *workerv1.Algorithm) algorithm {
 	switch {
 	case a.Type == workerv1.AlgorithmProportional || a.Type == "" && a.Proportional != nil:
 		return newProportional(a.Proportional)
-	default:
-		return unsupported{}
+	case a.Type == workerv1.AlgorithmPredictive || a.Type == "" && a.Predictive != nil:
+		return newPredictive(a.Predictive)
+	case a.Type == workerv1.AlgorithmTokenThroughput || a.Type == "":
+		return newTokenThroughput(a.TokenThroughput)
 	}
+	return unsupported{}
 }
 
 // recommend sizes every role: first those with a target of their own, then those that follow them. What goes into the history
@@ -88,12 +95,16 @@ func replicas(x float64) int32 {
 	return int32(whole)
 }
 
-// unsupported stands for an algorithm that this program does not know: every role keeps its count and says so.
+// unsupported stands for an algorithm without parameters, or one that this program does not know: every role keeps its count.
 type unsupported struct{}
 
 func (unsupported) sizes(*role) bool           { return true }
-func (unsupported) demand(*role) observe.Value { return observe.Known(0) }
+func (unsupported) remember(*pass, *role)      {}
+func (unsupported) demand(*role) observe.Value { return observe.Value{} }
 func (unsupported) rates() bool                { return false }
+func (unsupported) lacks(*pass, *role) string {
+	return "spec.algorithm has no parameters that this version can plan with"
+}
 func (unsupported) recommend(_ *pass, r *role) recommendation {
-	return recommendation{raw: r.Replicas, reason: ReasonAlgorithmNotSupported, hold: ReasonAlgorithmNotSupported, blind: true}
+	return recommendation{raw: r.Replicas, reason: ReasonWaitingForMetrics, hold: ReasonWaitingForMetrics, blind: true}
 }

@@ -14,6 +14,7 @@ func (p *pass) follow(r *role) recommendation {
 			continue
 		}
 		rec.partial = rec.partial || partner.partial
+		rec.young = rec.young || partner.young
 		if partner.hold != "" {
 			rec.hold = partner.hold
 		}

@@ -61,6 +61,15 @@ func (a proportional) demand(r *role) observe.Value {
 	return observe.Value{}
 }
 
+func (a proportional) remember(*pass, *role) {}
+
+func (a proportional) lacks(_ *pass, r *role) string {
+	if a.demand(r).Valid {
+		return ""
+	}
+	return "its metric was not in the readings yet"
+}
+
 func (a proportional) rates() bool {
 	switch a.metric {
 	case workerv1.MetricPromptTokensPerSecond, workerv1.MetricGenerationTokensPerSecond, workerv1.MetricTotalTokensPerSecond:

@@ -20,6 +20,9 @@ func (p *pass) observeRoles() {
 			r.observed = trusted(latest)
 			r.next.Observed = r.observed
 		}
+		if r.fresh {
+			p.algorithm.remember(p, r)
+		}
 		r.signal, r.reason, r.why = p.signalOf(r, seen)
 		r.next.Signal = r.signal
 	}
@@ -43,8 +46,8 @@ func (p *pass) signalOf(r *role, seen bool) (state observe.SignalState, reason, 
 		return observe.Missing, ReasonNoReadyReplicas, "no ready replica was observed yet"
 	case c.Answered <= 0:
 		return observe.Missing, ReasonWaitingForMetrics, "no replica answered"
-	case p.algorithm.sizes(r) && !p.algorithm.demand(r).Valid:
-		return observe.Missing, ReasonWaitingForMetrics, "no window of its demand exists yet"
+	case p.algorithm.sizes(r) && p.algorithm.lacks(p, r) != "":
+		return observe.Missing, ReasonWaitingForMetrics, p.algorithm.lacks(p, r)
 	case idle(r.observed):
 		return observe.Idle, "", ""
 	}

@@ -138,6 +138,9 @@ func (p *Predictor) status() workerv1.PredictorStatus {
 		status.Covariance = &workerv1.Covariance{P00: fine(p.P00), P01: fine(p.P01), P10: fine(p.P01), P11: fine(p.P11)}
 	}
 	for _, rate := range p.History {
+		if rate.Partial {
+			continue // the status cannot say so: a gap is safer than a lower bound taken for the whole
+		}
 		status.History = append(status.History, workerv1.Demand{Timestamp: stamp(rate.At), TokensPerSecond: fine(rate.PerSecond)})
 	}
 	return status

@@ -34,7 +34,7 @@ func (p *pass) clampTimes() {
 		r.History = trustedHistory(p.now, r.History)
 	}
 	for i := range p.state.Predictors {
-		p.state.Predictors[i] = trustedPredictor(p.now, p.state.Predictors[i])
+		p.state.Predictors[i] = p.trustedPredictor(p.state.Predictors[i])
 	}
 }
 
@@ -96,18 +96,26 @@ func trustedHistory(now time.Time, h windows.History) windows.History {
 	return windows.HistoryOf(now, h)
 }
 
-// trustedPredictor is p; it starts anew, with what is credible of its history, when some of that lies in the future.
-func trustedPredictor(now time.Time, p Predictor) Predictor {
-	if n := len(p.History); n == 0 || !p.History[n-1].At.After(now) {
-		return p
+// trustedPredictor is p; it starts anew, with what is credible of its history, when some of that lies in the future. The status
+// does not store spans: one longer than a Pod's baseline lives (D7) was a gap.
+func (p *pass) trustedPredictor(known Predictor) Predictor {
+	longest := max(3*p.interval(), 300*time.Second)
+	credible := func(r windows.Rate) bool { return !r.At.After(p.now) && r.Span <= longest }
+	if !slices.ContainsFunc(known.History, func(r windows.Rate) bool { return !credible(r) }) {
+		return known
 	}
 	var kept windows.Average
-	for _, rate := range p.History {
-		if !rate.At.After(now) {
-			kept = kept.Add(rate)
+	for _, rate := range known.History {
+		rate.Span = min(rate.Span, p.interval())
+		if !rate.At.After(p.now) {
+			kept = append(kept, rate)
 		}
 	}
-	return Predictor{Name: p.Name, History: kept}
+	if len(kept) < len(known.History) {
+		return Predictor{Name: known.Name, History: kept}
+	}
+	known.History = kept
+	return known
 }
 
 func earlier(a, b time.Time) time.Time {

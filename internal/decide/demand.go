@@ -1,0 +1,44 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"gpustack.ai/model-deployment-scaler/internal/windows"
+)
+
+// What is kept of a role's demand: all that a window can reach, and the samples that the noise of a forecast is measured by.
+const (
+	demandSpan    = longestStableWindow
+	demandSamples = noiseSamples + 2
+	demandLimit   = 256 // spec "Predictor state"
+)
+
+// remembered is the demand with one more rate, in a new slice. One that is not after the newest is ignored (D19).
+func remembered(demand windows.Average, rate windows.Rate) windows.Average {
+	n := len(demand)
+	if n > 0 && !rate.At.After(demand[n-1].At) {
+		return demand
+	}
+	first := max(0, n+1-demandLimit)
+	for first < n && n-first >= demandSamples && rate.At.Sub(demand[first].At) >= demandSpan {
+		first++
+	}
+	kept := make(windows.Average, 0, n-first+1)
+	return append(append(kept, demand[first:]...), rate)
+}
+
+// spans says that rates follow each other without a gap over the whole window (D54).
+func spans(demand windows.Average, now time.Time, window, maxGap time.Duration) bool {
+	later := now
+	for _, rate := range slices.Backward(demand) {
+		if later.Sub(rate.At) > maxGap {
+			return false
+		}
+		later = rate.At.Add(-rate.Span)
+		if now.Sub(later) >= window {
+			return true
+		}
+	}
+	return false
+}
