@@ -12,10 +12,10 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-// Changes is told what moved. Its functions are called from the caches' goroutines: they note a key and return.
+// Changes is told what moved. Its functions are called from the caches' goroutines: they note who it was and return.
 type Changes struct {
 	// Scaler was made, edited, is being deleted or is gone. Status writes are not told.
-	Scaler func(types.NamespacedName)
+	Scaler func(*workerv1.ModelDeploymentScaler)
 	// Target appeared, went or is another object of the same name; counts and annotations are not told.
 	Target func(types.NamespacedName)
 	// Sampling of a target may have to change: its roles or its Pods did.
@@ -29,7 +29,7 @@ func (c *Cache) Subscribe(changes Changes, log *zap.Logger) error {
 	handlers := map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		c.scalers: onChange(log, func(old, new *workerv1.ModelDeploymentScaler) {
 			if scalerMoved(old, new) {
-				changes.Scaler(nameOf(either(old, new)))
+				changes.Scaler(either(old, new))
 			}
 		}),
 		c.targets: onChange(log, func(old, new *cachedTarget) {

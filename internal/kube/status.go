@@ -54,20 +54,21 @@ func (w *Writer) WriteStatus(ctx context.Context, s metav1.Object, status worker
 	return written, nil
 }
 
-// AddFinalizer makes the scaler wait for the release of its binding when it is deleted.
-func (w *Writer) AddFinalizer(ctx context.Context, s *workerv1.ModelDeploymentScaler) (*workerv1.ModelDeploymentScaler, error) {
-	if slices.Contains(s.Finalizers, Finalizer) {
-		return s, nil
+// AddFinalizer makes the scaler wait for the release of its binding when it is deleted, and returns it as it is now; nil when
+// it waits already.
+func (w *Writer) AddFinalizer(ctx context.Context, s metav1.Object) (*workerv1.ModelDeploymentScaler, error) {
+	if slices.Contains(s.GetFinalizers(), Finalizer) {
+		return nil, nil
 	}
-	return w.setFinalizers(ctx, s, append(slices.Clone(s.Finalizers), Finalizer))
+	return w.setFinalizers(ctx, s, append(slices.Clone(s.GetFinalizers()), Finalizer))
 }
 
 // RemoveFinalizer lets a deleted scaler go. That it is gone already is no error.
-func (w *Writer) RemoveFinalizer(ctx context.Context, s *workerv1.ModelDeploymentScaler) error {
-	if !slices.Contains(s.Finalizers, Finalizer) {
+func (w *Writer) RemoveFinalizer(ctx context.Context, s metav1.Object) error {
+	if !slices.Contains(s.GetFinalizers(), Finalizer) {
 		return nil
 	}
-	rest := slices.DeleteFunc(slices.Clone(s.Finalizers), func(f string) bool { return f == Finalizer })
+	rest := slices.DeleteFunc(slices.Clone(s.GetFinalizers()), func(f string) bool { return f == Finalizer })
 	_, err := w.setFinalizers(ctx, s, rest)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -76,16 +77,16 @@ func (w *Writer) RemoveFinalizer(ctx context.Context, s *workerv1.ModelDeploymen
 }
 
 // setFinalizers replaces the list, on the version that it was read at.
-func (w *Writer) setFinalizers(ctx context.Context, s *workerv1.ModelDeploymentScaler, finalizers []string) (*workerv1.ModelDeploymentScaler, error) {
+func (w *Writer) setFinalizers(ctx context.Context, s metav1.Object, finalizers []string) (*workerv1.ModelDeploymentScaler, error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": s.UID, "resourceVersion": s.ResourceVersion, "finalizers": finalizers,
+		"uid": s.GetUID(), "resourceVersion": s.GetResourceVersion(), "finalizers": finalizers,
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.Namespace, s.Name, err)
+		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
 	}
 	written, err := w.patchScaler(ctx, s, types.MergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager})
 	if err != nil {
-		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.Namespace, s.Name, err)
+		return nil, fmt.Errorf("setting finalizers of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
 	}
 	return written, nil
 }

@@ -1,0 +1,176 @@
+package decider
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/process"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
+)
+
+// heartbeatEvery is how often a token goes through the queue of passes, to prove that workers take from it.
+const heartbeatEvery = 5 * time.Second
+
+// heartbeatName is the token's name: no scaler has an empty one.
+var heartbeatName = types.NamespacedName{}
+
+// leader is one leadership: everything in it begins with winning the Lease and ends with it.
+type leader struct {
+	cache   *kube.Cache
+	writer  *kube.Writer
+	events  *kube.Events
+	metrics *metrics
+	log     *zap.Logger
+	clock   clock
+	epoch   fence.Epoch
+	began   time.Time // on the planner's clock
+
+	pool      *stream.Pool
+	members   func() []stream.Member // that sessions are kept with
+	workers   int
+	heartbeat *process.Heartbeat
+
+	readings *readings
+	schedule *schedule
+	memories *memories
+	moved    chan struct{} // has a token when who observes what may have to change
+
+	observed map[types.NamespacedName][]observe.Assignment // by target; of reassign alone
+
+	mu      sync.Mutex
+	touched map[types.NamespacedName]bool // targets to look at again
+}
+
+// run leads until ctx ends: sessions, assignments and passes. Passes that have begun are finished.
+func (l *leader) run(ctx context.Context) error {
+	l.log.Info("began to lead", zap.Stringer("epoch", l.epoch))
+	defer l.log.Info("no longer leads", zap.Stringer("epoch", l.epoch))
+	l.metrics.leader.Set(1)
+	defer l.metrics.leader.Set(0)
+	for _, s := range l.cache.Scalers() {
+		l.touch(targetOf(s))
+	}
+	l.reassign() // readings that arrive with the sessions have to be wanted by then
+	if err := l.cache.Subscribe(l.changes(), l.log); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.pool.Run(ctx) })
+	g.Go(func() error { l.keepAssigned(ctx); return nil })
+	g.Go(func() error { l.plan(ctx); return nil })
+	return g.Wait()
+}
+
+// changes connects the caches to the schedule. Everything that is there already is told first.
+func (l *leader) changes() kube.Changes {
+	return kube.Changes{
+		Scaler: func(s *workerv1.ModelDeploymentScaler) {
+			l.touch(targetOf(s))
+			l.appeared(nameOf(s))
+		},
+		Target:   l.forceScalersOf,
+		Sampling: l.touch,
+		Samplers: l.reassignSoon,
+	}
+}
+
+// appeared plans a scaler at once when somebody has to hear of it: it is new, was edited or goes. One that an earlier leader
+// reported waits for its readings, which are on their way: a pass without them would report that they are missing.
+func (l *leader) appeared(name types.NamespacedName) {
+	s := l.cache.Scaler(name)
+	known := s != nil && s.DeletionTimestamp == nil && s.Status.ObservedGeneration == s.Generation
+	if known && !l.memories.has(name, s.UID) {
+		l.schedule.expect(name, interval(&s.Spec), time.Now())
+		return
+	}
+	l.schedule.force(name)
+}
+
+func (l *leader) forceScalersOf(target types.NamespacedName) {
+	for _, s := range l.cache.ScalersOf(target) {
+		if l.memories.has(nameOf(s), s.UID) { // others are about to be planned anyway
+			l.schedule.force(nameOf(s))
+		}
+	}
+}
+
+// observe takes an observation from a session; it must not block.
+func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) {
+	if !l.readings.put(shard, o, at) {
+		return
+	}
+	for _, s := range l.cache.ScalersOf(types.NamespacedName{Namespace: o.Key.Namespace, Name: o.Key.Deployment}) {
+		l.schedule.observed(nameOf(s), o.Key.Role, time.Now())
+	}
+}
+
+// plan runs passes until ctx ends, one at a time for each scaler.
+func (l *leader) plan(ctx context.Context) {
+	context.AfterFunc(ctx, l.schedule.queue.ShutDown)
+	l.schedule.queue.Add(heartbeatName)
+	var workers sync.WaitGroup
+	for range l.workers {
+		workers.Go(func() {
+			for l.next(ctx) {
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// next takes one scaler from the queue; false when the queue is shut down.
+func (l *leader) next(ctx context.Context) bool {
+	name, down := l.schedule.queue.Get()
+	if down {
+		return false
+	}
+	defer l.schedule.queue.Done(name)
+	switch {
+	case ctx.Err() != nil:
+	case name == heartbeatName:
+		l.heartbeat.Beat()
+		l.schedule.queue.AddAfter(heartbeatName, heartbeatEvery)
+	default:
+		l.turn(ctx, name)
+	}
+	return true
+}
+
+// turn runs a scaler's pass if it is time, and plans the next.
+func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
+	began := time.Now()
+	run, wait := l.schedule.begin(name, began)
+	if !run {
+		l.schedule.queue.AddAfter(name, wait)
+		return
+	}
+	every, err := l.pass(ctx, name)
+	l.metrics.passed(time.Since(began), err)
+	switch {
+	case err != nil && ctx.Err() != nil: // the end of this leadership, not a failure
+	case err != nil:
+		l.failed(name, err)
+	case every == 0: // gone
+	default:
+		l.schedule.succeed(name, every)
+	}
+}
+
+// failed plans another try. A lasting failure is told when it begins and then ever more rarely.
+func (l *leader) failed(name types.NamespacedName, err error) {
+	failures := l.schedule.fail(name, time.Now())
+	log := l.log.Debug
+	if failures&(failures-1) == 0 {
+		log = l.log.Warn
+	}
+	log("pass failed and is tried again", zap.Stringer("scaler", name), zap.Int("failures", failures), zap.Error(err))
+}

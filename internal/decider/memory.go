@@ -1,0 +1,92 @@
+package decider
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/decide"
+)
+
+// memory is what is kept of one scaler between passes. Only its own pass touches it, and passes of one scaler never overlap.
+type memory struct {
+	uid   types.UID
+	state decide.State
+	// planned says that state is a pass's, not just what the stored status says.
+	planned bool
+	// latest is the scaler's metadata as our last write of it was answered; nil before.
+	latest *metav1.ObjectMeta
+	// stored is the status that the API server holds, as far as is known, written by us at storedAt (zero: not yet).
+	stored   workerv1.ModelDeploymentScalerStatus
+	storedAt time.Time
+	// unsaved says that the target was written and the status of that is not stored yet: until it is, nothing is written to
+	// the target again (D33).
+	unsaved bool
+}
+
+// restore makes a memory of what the status holds.
+func restore(s *workerv1.ModelDeploymentScaler) *memory {
+	return &memory{uid: s.UID, state: decide.StateFromStatus(s.Status), stored: s.Status}
+}
+
+// newest is the newer of the scaler at hand and of what our last write was answered: a cache may lag behind.
+func (m *memory) newest(s *workerv1.ModelDeploymentScaler) *metav1.ObjectMeta {
+	if m.latest == nil {
+		return &s.ObjectMeta
+	}
+	if order, err := resourceversion.CompareResourceVersion(m.latest.ResourceVersion, s.ResourceVersion); err == nil && order > 0 {
+		return m.latest
+	}
+	return &s.ObjectMeta
+}
+
+// wrote remembers what a write of the scaler was answered.
+func (m *memory) wrote(s *workerv1.ModelDeploymentScaler) {
+	m.latest = &metav1.ObjectMeta{
+		Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Finalizers: s.Finalizers,
+	}
+}
+
+// memories of all scalers. The map alone is shared.
+type memories struct {
+	mu   sync.Mutex
+	byID map[types.NamespacedName]*memory
+}
+
+func newMemories() *memories { return &memories{byID: make(map[types.NamespacedName]*memory)} }
+
+// of is the memory of this very scaler, restored from its status when there is none yet. A namesake's is forgotten.
+func (m *memories) of(name types.NamespacedName, s *workerv1.ModelDeploymentScaler) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byID[name]
+	if known == nil || known.uid != s.UID {
+		known = restore(s)
+		m.byID[name] = known
+	}
+	return known
+}
+
+// has says whether this very scaler has been planned before.
+func (m *memories) has(name types.NamespacedName, uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byID[name]
+	return known != nil && known.uid == uid
+}
+
+// forget drops a memory and says whose it was.
+func (m *memories) forget(name types.NamespacedName) (uid types.UID, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byID[name]
+	if known == nil {
+		return "", false
+	}
+	delete(m.byID, name)
+	return known.uid, true
+}

@@ -1,0 +1,174 @@
+package decider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/decide"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+const (
+	// maxPlans is how often one pass plans when its target moves under it (D34).
+	maxPlans = 3
+	// readTimeout bounds the live reads of a pass.
+	readTimeout = 15 * time.Second
+	// slowestInterval is the longest that the API allows.
+	slowestInterval = 300 * time.Second
+)
+
+// view is what one pass works with.
+type view struct {
+	name   types.NamespacedName
+	scaler *workerv1.ModelDeploymentScaler
+	memory *memory
+	in     decide.Input
+}
+
+// pass plans one scaler: gather, plan, commit, report. It plans again, on a live view, when the plan asks for one or the
+// target moved before the commit arrived (D34). It returns the scaler's interval; zero when the scaler is gone.
+func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Duration, error) {
+	live := false
+	for plans := 1; ; plans++ {
+		v, err := l.gather(ctx, name, live)
+		if v == nil || err != nil {
+			return 0, err
+		}
+		d := decide.Plan(v.in)
+		if d.Reread && !v.in.Live {
+			live = true
+			continue
+		}
+		outcome, err := l.commit(ctx, v, d)
+		if kube.Outdated(err) && plans < maxPlans {
+			live = true
+			continue
+		}
+		return interval(&v.in.Scaler.Spec), errors.Join(err, l.report(ctx, v, d, outcome, err))
+	}
+}
+
+// gather makes the view of one pass; nil when the scaler is gone, which forgets it. Deletions are always planned on a live
+// view: a binding that the cache does not show yet must not be orphaned.
+func (l *leader) gather(ctx context.Context, name types.NamespacedName, live bool) (*view, error) {
+	scaler := l.cache.Scaler(name)
+	if scaler == nil {
+		l.forget(name)
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	live = live || scaler.DeletionTimestamp != nil
+	if live {
+		var err error
+		if scaler, err = l.cache.ScalerLive(ctx, name); scaler == nil {
+			return nil, err
+		}
+	}
+	m := l.memories.of(name, scaler)
+	if live && !m.planned {
+		*m = *restore(scaler)
+	}
+	if err := l.settleDebt(ctx, m, scaler); err != nil {
+		return nil, err
+	}
+	snapshot, err := l.snapshot(ctx, targetOf(scaler), live)
+	if err != nil {
+		return nil, err
+	}
+	return &view{name: name, scaler: scaler, memory: m, in: l.input(scaler, snapshot, m.state, live)}, nil
+}
+
+func (l *leader) snapshot(ctx context.Context, on types.NamespacedName, live bool) (*target.Snapshot, error) {
+	if live {
+		return l.cache.SnapshotLive(ctx, on)
+	}
+	return l.cache.Snapshot(on)
+}
+
+// settleDebt stores the status of the last commit, when that failed in the pass that made it (D33).
+func (l *leader) settleDebt(ctx context.Context, m *memory, scaler *workerv1.ModelDeploymentScaler) error {
+	if !m.unsaved {
+		return nil
+	}
+	return l.save(ctx, m, scaler, m.state.Status())
+}
+
+// input puts together what the planner may know.
+func (l *leader) input(scaler *workerv1.ModelDeploymentScaler, snapshot *target.Snapshot, state decide.State, live bool) decide.Input {
+	in := decide.Input{
+		Now:   l.clock.now(),
+		Live:  live,
+		Epoch: l.epoch,
+		Scaler: decide.Scaler{
+			Namespace: scaler.Namespace, Name: scaler.Name, UID: string(scaler.UID), Generation: scaler.Generation,
+			Deleting: scaler.DeletionTimestamp != nil, Spec: *scaler.Spec.DeepCopy(),
+		},
+		Target: snapshot,
+		State:  state,
+	}
+	workerv1.Default(&in.Scaler.Spec)
+	if snapshot != nil {
+		in.Observations = l.observations(snapshot)
+	}
+	return in
+}
+
+// observations are the latest readings of the target's roles.
+func (l *leader) observations(s *target.Snapshot) map[string]observe.RoleObservation {
+	roles := make([]string, len(s.Roles))
+	for i, role := range s.Roles {
+		roles[i] = role.Name
+	}
+	return l.readings.of(s.Namespace, s.Name, s.UID, roles, time.Now())
+}
+
+// commit writes what the plan asks for: at most one write to the target. An orderly shutdown ends planning here; a write
+// that has begun is finished.
+func (l *leader) commit(ctx context.Context, v *view, d decide.Decision) (decide.Outcome, error) {
+	change, any := changeOf(d)
+	if !any {
+		return decide.Outcome{}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return decide.Outcome{}, err
+	}
+	if d.Bind != nil {
+		guarded, err := l.writer.AddFinalizer(ctx, v.memory.newest(v.scaler))
+		if err != nil {
+			return decide.Outcome{}, fmt.Errorf("preparing to bind: %w", err)
+		}
+		if guarded != nil {
+			v.memory.wrote(guarded)
+		}
+	}
+	generation, err := l.writer.Commit(ctx, v.in.Target.Deployment, change)
+	if err != nil {
+		return decide.Outcome{}, err
+	}
+	return decide.Outcome{Written: true, Generation: generation, At: l.clock.now()}, nil
+}
+
+// changeOf is the write that a decision asks for.
+func changeOf(d decide.Decision) (change kube.Change, any bool) {
+	change = kube.Change{Bind: d.Bind, Release: d.Release}
+	if d.Commit != nil {
+		change.Decision = &d.Commit.Decision
+	}
+	return change, d.Bind != nil || d.Release || d.Commit != nil
+}
+
+// interval of a policy. The schema's default has filled it in; a spec that never met the schema is read as slow as allowed.
+func interval(spec *workerv1.ModelDeploymentScalerSpec) time.Duration {
+	if spec.Sampling.IntervalSeconds <= 0 {
+		return slowestInterval
+	}
+	return time.Duration(spec.Sampling.IntervalSeconds) * time.Second
+}

@@ -1,0 +1,164 @@
+package decider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gpustack.ai/model-deployment-scaler/internal/certs"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/process"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
+)
+
+const (
+	// workloadPoll is how often the cluster is asked whether it serves Workloads (D60).
+	workloadPoll = 30 * time.Second
+	// heartbeatLimit is how long no worker may take from the queue of passes before the process counts as stuck.
+	heartbeatLimit = time.Minute
+	// replaySpan is how much history samplers are asked for (D55).
+	replaySpan = 30 * time.Minute
+)
+
+// decider is the process: what leader and standby share.
+type decider struct {
+	options  *Options
+	process  *process.Process
+	client   *kube.Client
+	cache    *kube.Cache
+	certs    *certs.Source // nil: insecure loopback
+	election *kube.Election
+	metrics  *metrics
+
+	heartbeat atomic.Pointer[process.Heartbeat] // nil: does not lead
+}
+
+// Run is the decider from start to end. It returns nil after an orderly end, and an error when the Lease was lost: the
+// process then ends, a standby takes over, and the next start is a standby with a clean memory.
+func Run(ctx context.Context, p *process.Process, o *Options) error {
+	d, err := newDecider(ctx, p, o)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.cache.Run(ctx) })
+	if d.certs != nil {
+		g.Go(func() error { return d.certs.Run(ctx) })
+	}
+	g.Go(func() error {
+		if err := d.cache.WaitForSync(ctx); err != nil {
+			return nil // ended before it began
+		}
+		return d.election.Run(ctx, d.lead)
+	})
+	return g.Wait()
+}
+
+func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, error) {
+	d := &decider{options: o, process: p, metrics: newMetrics(p.Registry)}
+	var err error
+	d.client, err = kube.Connect(ctx, kube.ConnectOptions{
+		Kubeconfig: o.Kubeconfig, APIVersion: o.APIVersion, QPS: o.QPS, Burst: o.Burst,
+		UserAgent: "model-deployment-scaler-decider/" + p.Version,
+	})
+	if err != nil {
+		return nil, err
+	}
+	selector := o.SamplerSelector
+	if len(o.SamplerAddresses) > 0 {
+		selector = ""
+	}
+	d.cache, err = kube.NewCache(d.client, kube.CacheOptions{
+		Namespace: o.Namespace, Selector: selector, WorkloadPoll: workloadPoll, Log: p.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.election, err = kube.NewElection(d.client.Core, kube.ElectionOptions{
+		Namespace: o.Namespace, Name: o.LeaseName, Identity: o.Identity,
+		Duration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !o.InsecureLoopback {
+		if d.certs, err = certs.Load(o.TLS, p.Log); err != nil {
+			return nil, err
+		}
+		p.Health.AddReady("certificates", d.certs.Check)
+	}
+	p.Health.AddReady("caches", d.cache.Synced)
+	p.Health.AddLive("election", d.election.Check)
+	p.Health.AddLive("planning", d.planning)
+	return d, nil
+}
+
+// planning is a live check of the leader; a standby has nothing that could be stuck.
+func (d *decider) planning() error {
+	if heartbeat := d.heartbeat.Load(); heartbeat != nil {
+		return heartbeat.Check()
+	}
+	return nil
+}
+
+// lead is one leadership.
+func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
+	events, err := kube.NewEvents(ctx, d.client)
+	if err != nil {
+		return err
+	}
+	l := d.newLeader(epoch, events)
+	d.heartbeat.Store(l.heartbeat)
+	defer d.heartbeat.Store(nil)
+	if err := l.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("leading: %w", err)
+	}
+	return nil
+}
+
+func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
+	l := &leader{
+		cache: d.cache, writer: kube.NewWriter(d.client, d.election, epoch), events: events,
+		metrics: d.metrics, log: d.process.Log, clock: newClock(), epoch: epoch,
+		members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
+		readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
+		moved:    make(chan struct{}, 1),
+		observed: make(map[types.NamespacedName][]observe.Assignment), touched: make(map[types.NamespacedName]bool),
+	}
+	l.began = l.clock.now()
+	o := stream.PoolOptions{
+		Leader:        d.options.Identity,
+		Epoch:         stream.Epoch{LeaseUID: epoch.LeaseUID, Transitions: epoch.Transitions},
+		ReplaySpan:    replaySpan,
+		OnObservation: l.observe,
+		OnChange:      l.reassignSoon,
+		Log:           d.process.Log,
+		Registerer:    d.process.Registry,
+	}
+	if d.certs != nil {
+		o.TLS = d.certs.Client(d.options.SamplerServerName)
+	}
+	l.pool = stream.NewPool(o)
+	return l
+}
+
+// members are the samplers to keep sessions with: those given, else the ready sampler Pods.
+func (d *decider) members() []stream.Member {
+	var members []stream.Member
+	for _, address := range d.options.SamplerAddresses {
+		members = append(members, stream.Member{Name: address, Address: address})
+	}
+	for _, s := range d.cache.Samplers() {
+		members = append(members, stream.Member{Name: s.Name, Address: net.JoinHostPort(s.IP, strconv.Itoa(d.options.SamplerPort))})
+	}
+	return members
+}

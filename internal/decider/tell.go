@@ -1,0 +1,155 @@
+package decider
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/decide"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// commitEvents are the reasons of events, by kind of commit.
+var commitEvents = map[fence.CommitKind]string{
+	fence.CommitUp:       kube.EventScaledUp,
+	fence.CommitDown:     kube.EventScaledDown,
+	fence.CommitRollback: kube.EventRolledBack,
+	fence.CommitRestore:  kube.EventRestored,
+	fence.CommitDonate:   kube.EventDonated,
+	fence.CommitAcquire:  kube.EventAcquired,
+}
+
+// tell says to people what a pass did: events, one log line for each write, counters.
+func (l *leader) tell(v *view, d decide.Decision, failed error, before, after []metav1.Condition) {
+	l.tellWrite(v, d, failed)
+	for _, event := range worsened(before, after) {
+		l.emit(v, event)
+		l.log.Info("condition changed", zap.Stringer("scaler", v.name), zap.String("reason", event.Reason), zap.String("message", event.Note))
+	}
+}
+
+func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
+	kinds := kindsOf(d)
+	if len(kinds) == 0 {
+		return
+	}
+	for _, kind := range kinds {
+		l.metrics.commits.WithLabelValues(kind, outcomeOf(failed)).Inc()
+	}
+	fields := []zap.Field{zap.Stringer("scaler", v.name), zap.Strings("kinds", kinds)}
+	if d.Commit != nil {
+		fields = append(fields, zap.String("decision", d.Commit.Decision.DecisionID), zap.String("vector", vector(d.Commit)),
+			zap.String("why", d.Commit.Why), zap.Any("trace", d.Trace))
+	}
+	if failed != nil {
+		if outcomeOf(failed) == outcomeDenied {
+			l.log.Error("write was refused", append(fields, zap.Error(failed))...)
+			l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteDenied, Action: kube.ActionCommit, Note: failed.Error()})
+		}
+		return // other failures are the pass's, which reports them
+	}
+	l.log.Info("wrote to target", fields...)
+	for _, event := range writeEvents(v, d) {
+		l.emit(v, event)
+	}
+}
+
+// kindsOf names what a decision writes.
+func kindsOf(d decide.Decision) (kinds []string) {
+	if d.Bind != nil {
+		kinds = append(kinds, "bind")
+	}
+	if d.Commit != nil {
+		kinds = append(kinds, string(d.Commit.Kind))
+	}
+	if d.Release {
+		kinds = append(kinds, "release")
+	}
+	return kinds
+}
+
+func outcomeOf(failed error) string {
+	switch {
+	case failed == nil:
+		return outcomeDone
+	case apierrors.IsForbidden(failed) || errors.As(failed, new(*fence.Refusal)):
+		return outcomeDenied
+	}
+	return outcomeFailed
+}
+
+func writeEvents(v *view, d decide.Decision) (events []kube.Event) {
+	on := target.Kind + " " + v.in.Target.Name
+	if d.Bind != nil {
+		events = append(events, kube.Event{Reason: kube.EventBound, Action: kube.ActionBind,
+			Note: fmt.Sprintf("replica counts of %s are now set by scaler %s (term %d)", on, v.name.Name, d.Bind.Term)})
+	}
+	if d.Release {
+		events = append(events, kube.Event{Reason: kube.EventReleased, Action: kube.ActionBind,
+			Note: fmt.Sprintf("replica counts of %s are no longer set by scaler %s; they stay as they are", on, v.name.Name)})
+	}
+	if d.Commit != nil {
+		undone := d.Commit.Kind == fence.CommitRollback || d.Commit.Kind == fence.CommitRestore
+		events = append(events, kube.Event{Warning: undone, Reason: commitEvents[d.Commit.Kind], Action: kube.ActionCommit,
+			Note: fmt.Sprintf("%s: %s", vector(d.Commit), d.Commit.Why)})
+	}
+	return events
+}
+
+// vector says which counts a commit changes: "decode 2 to 3, prefill 4 to 5".
+func vector(c *decide.Commit) string {
+	var parts []string
+	for _, role := range slices.Sorted(maps.Keys(c.Decision.Vector)) {
+		if from, to := c.Baseline[role], c.Decision.Vector[role]; from != to {
+			parts = append(parts, fmt.Sprintf("%s %d to %d", role, from, to))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// bad says of which status a condition type is bad news.
+var bad = map[string]metav1.ConditionStatus{
+	workerv1.ConditionBound:        metav1.ConditionFalse,
+	workerv1.ConditionMetricsReady: metav1.ConditionFalse,
+	workerv1.ConditionBlocked:      metav1.ConditionTrue,
+}
+
+// quietReasons are bad only to the letter: somebody asked for it, or it is everyday pacing. Active says what Bound does.
+var quietReasons = map[string]bool{
+	workerv1.ReasonSuspended: true, workerv1.ReasonShadowMode: true, workerv1.ReasonPacingBounded: true,
+}
+
+// worsened makes an event of every condition that turned bad, or bad for another reason. A first report of readings that
+// are still to come is none.
+func worsened(before, after []metav1.Condition) (events []kube.Event) {
+	for _, c := range after {
+		was := meta.FindStatusCondition(before, c.Type)
+		switch {
+		case c.Status != bad[c.Type] || quietReasons[c.Reason]:
+		case was != nil && was.Status == c.Status && was.Reason == c.Reason:
+		case was == nil && c.Reason == workerv1.ReasonWaitingForMetrics:
+		default:
+			events = append(events, kube.Event{Warning: true, Reason: c.Reason, Action: kube.ActionPlan, Note: c.Message})
+		}
+	}
+	return events
+}
+
+func (l *leader) emit(v *view, event kube.Event) {
+	var on *target.Deployment
+	if v.in.Target != nil {
+		on = &v.in.Target.Deployment
+	}
+	l.events.Tell(v.name, types.UID(v.in.Scaler.UID), on, event)
+}
