@@ -97,6 +97,10 @@ func startSampler(t *testing.T, shard string) *sampler {
 	return s
 }
 
+func (s *sampler) DialContext(ctx context.Context) (net.Conn, error) {
+	return s.listener.DialContext(ctx)
+}
+
 // halt stops the sampler and waits for its end.
 func (s *sampler) halt(t *testing.T) {
 	s.stop()

@@ -20,17 +20,22 @@ import (
 // network connects a pool with samplers on pipes, by address, and can fail in the ways that networks do.
 type network struct {
 	mu       sync.Mutex
-	samplers map[string]*sampler
+	samplers map[string]dialer
 	pipes    map[string][]*pipe
 	attempts map[string][]time.Time
 }
 
 func newNetwork() *network {
-	return &network{samplers: map[string]*sampler{}, pipes: map[string][]*pipe{}, attempts: map[string][]time.Time{}}
+	return &network{samplers: map[string]dialer{}, pipes: map[string][]*pipe{}, attempts: map[string][]time.Time{}}
+}
+
+// dialer is what one connects to: a sampler, or what passes for one.
+type dialer interface {
+	DialContext(context.Context) (net.Conn, error)
 }
 
 // plug puts s on an address; nil takes what is there off it: connections are refused.
-func (n *network) plug(address string, s *sampler) {
+func (n *network) plug(address string, s dialer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.samplers[address] = s
@@ -44,7 +49,7 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 	if s == nil {
 		return nil, errors.New("connection refused")
 	}
-	conn, err := s.listener.DialContext(ctx)
+	conn, err := s.DialContext(ctx)
 	if err != nil {
 		return nil, err
 	}

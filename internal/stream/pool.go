@@ -26,7 +26,7 @@ type PoolOptions struct {
 	ReplaySpan time.Duration
 	// OnObservation takes an observation of a shard over, with its arrival on the monotonic clock: its age now is
 	// o.Age + time.Since(at) (D12). A session first hands over its replay (o.Replayed, oldest first), then the latest of each
-	// role and what is new. It is called from the session's goroutine, of several sessions at once, and must never block:
+	// role and what is new. A shard that drains goes on until its roles have moved. It is called from the session's goroutine, of several sessions at once, and must never block:
 	// while it does, the shard's observations queue up at the sampler and replace each other.
 	OnObservation func(shard string, o observe.RoleObservation, at time.Time)
 	// OnChange says that Live has changed. Called from session goroutines; must never block and may call the pool.

@@ -1,7 +1,11 @@
 package stream
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"math"
+	"net"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,7 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 
+	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
@@ -316,6 +323,85 @@ func TestMorePodsThanAnyCapAreCutSafely(t *testing.T) {
 	p := encodeAssignment(a)
 	require.Len(t, p.GetPods(), maxPods)
 	require.Greater(t, maxPods, 1024, "over the largest cap of D2, so that coverage is incomplete at the sampler")
+}
+
+// impostor is a sampler that answers Hello with anything, or nothing (nil).
+type impostor struct {
+	observationv1.UnimplementedSamplerServiceServer
+	answer *observationv1.SessionResponse
+}
+
+func (i impostor) Session(stream sessionStream) error {
+	if i.answer != nil {
+		if err := stream.Send(i.answer); err != nil {
+			return err
+		}
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func TestSamplersThatAnswerBadlyOrNeverAreNotLive(t *testing.T) {
+	ready := func(r *observationv1.Ready) *observationv1.SessionResponse {
+		return &observationv1.SessionResponse{Message: &observationv1.SessionResponse_Ready{Ready: r}}
+	}
+	for name, row := range map[string]struct {
+		answer *observationv1.SessionResponse
+		want   string
+	}{
+		"no answer":                  {nil, "no ready within 10s"},
+		"an answer without message":  {&observationv1.SessionResponse{}, "first message must be ready"},
+		"an observation for answer":  {&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Observation{}}, "first message must be ready"},
+		"a shard without name":       {ready(&observationv1.Ready{}), "ready.shard"},
+		"a capacity below zero":      {ready(&observationv1.Ready{Shard: "s", CapacityScrapesPerSecond: -1}), "ready.capacity_scrapes_per_second"},
+		"a capacity without measure": {ready(&observationv1.Ready{Shard: "s", CapacityScrapesPerSecond: math.Inf(1)}), "ready.capacity_scrapes_per_second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				listener, server := bufconn.Listen(1<<16), grpc.NewServer()
+				observationv1.RegisterSamplerServiceServer(server, impostor{answer: row.answer})
+				go func() { _ = server.Serve(listener) }()
+				n := newNetwork()
+				n.plug("a", listener)
+				d := startDecider(t, n, nil)
+				d.SetMembers([]Member{{"sampler-0", "a"}})
+				after(readyTimeout + time.Second)
+				require.Empty(t, d.Live())
+				require.Zero(t, d.changes.Load())
+				lines := d.logs.FilterMessageSnippet("has no session with a sampler").All()
+				require.Len(t, lines, 1)
+				require.Contains(t, lines[0].ContextMap()["error"], row.want)
+				d.stop()
+				server.Stop()
+			})
+		})
+	}
+}
+
+// mute accepts connections and never says a word, as a stopped process does.
+type mute struct{}
+
+func (mute) DialContext(context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	return near, nil
+}
+
+func TestASamplerThatIsStoppedIsGivenUpAndTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := newNetwork()
+		n.plug("a", mute{})
+		d := startDecider(t, n, nil)
+		d.SetMembers([]Member{{"sampler-0", "a"}})
+		after(time.Minute)
+		require.Greater(t, len(n.attemptsOf("a")), 5)
+		s := startSampler(t, "shard-0")
+		n.plug("a", s)
+		after(2 * backoffMax)
+		require.Equal(t, []string{"shard-0"}, d.names())
+		d.stop()
+		s.halt(t)
+	})
 }
 
 func TestTwoHundredSamplersAreMetWithoutAStorm(t *testing.T) {

@@ -115,6 +115,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, creds credent
 	checks.SetServingStatus(observationv1.SamplerService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(server, checks)
 
+	defer server.Stop() // after a graceful stop there is nothing left to do
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -188,6 +188,19 @@ func TestServingIsRefusedWhereItWouldBeOpenToOthers(t *testing.T) {
 	}
 }
 
+func TestServingSaysWhenItsListenerIsGone(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	s := NewServer(ServerOptions{Shard: "s", Log: zap.NewNop(), Registerer: prometheus.NewRegistry()}, &recorder{})
+	require.ErrorContains(t, s.Serve(t.Context(), listener, nil), "serving gRPC on 127.0.0.1:")
+}
+
+func TestAPanicInAUnaryCallIsAnInternalError(t *testing.T) {
+	_, err := recoverUnary(zap.NewNop())(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/x"}, func(context.Context, any) (any, error) { panic("broken") })
+	require.Equal(t, codes.Internal, status.Code(err))
+}
+
 const (
 	serverIdentity   = "sampler.test.svc"
 	deciderIdentity  = "decider.test.svc"
@@ -205,8 +218,8 @@ func secureSampler(t *testing.T, authority *certstest.Authority) (*Server, strin
 	}, &recorder{latest: []observe.RoleObservation{observation("server", 1)}})
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
-	any := func(*x509.Certificate) error { return nil }
-	go func() { stopped <- s.Serve(ctx, listener, identity(t, authority, serverIdentity).Server(any)) }()
+	everybody := func(*x509.Certificate) error { return nil }
+	go func() { stopped <- s.Serve(ctx, listener, identity(t, authority, serverIdentity).Server(everybody)) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-stopped) })
 	return s, listener.Addr().String()
 }

@@ -276,6 +276,30 @@ func TestASlowLeaderLosesOlderObservationsNeverMemoryNorTheLatest(t *testing.T) 
 	})
 }
 
+func TestALeaderThatIsFrozenDoesNotHoldUpTheNext(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := startSampler(t, "shard-0")
+		frozen := s.lead(t, "frozen", Epoch{"lease", 1}, 0)
+		defer frozen.close()
+		frozen.next()
+		for sequence := range uint64(50) {
+			s.Publish(heavy("server", sequence))
+			synctest.Wait()
+		}
+		start := time.Now()
+		l := s.lead(t, "new", Epoch{"lease", 2}, 0)
+		defer l.close()
+		l.next()
+		l.assign(&observationv1.Assign{Revision: 1})
+		synctest.Wait()
+		require.Len(t, s.backend.assigned(), 1)
+		s.Publish(observation("server", 51))
+		require.Equal(t, uint64(51), l.next().GetObservation().GetSequence(), "nothing of the frozen leader's backlog")
+		require.Zero(t, time.Since(start))
+		s.stop()
+	})
+}
+
 func TestAQueueDropsTheRoleThatWaitsLongestWhenItIsFull(t *testing.T) {
 	q, dropped := newQueue(everyRole), 0
 	for i := range maxQueued + 5 {
