@@ -1,0 +1,101 @@
+package kube
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// served is a cluster that serves resources by group and version.
+type served map[string][]string
+
+func (s served) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	names, found := s[groupVersion]
+	if !found {
+		return nil, errors.New("not served")
+	}
+	list := &metav1.APIResourceList{}
+	for _, name := range names {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
+	}
+	return list, nil
+}
+
+func TestTheVersionIsTheFirstThatServesBothKinds(t *testing.T) {
+	both := []string{workerv1.Resource, target.Resource}
+	for name, c := range map[string]struct {
+		cluster    served
+		candidates []string
+		version    string
+	}{
+		"v1 when both versions serve both": {
+			served{"worker.gpustack.ai/v1": both, "worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1"},
+		"v1alpha1 where v1 is an aggregated API that knows deployments alone": {
+			served{"worker.gpustack.ai/v1": {target.Resource}, "worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1alpha1"},
+		"v1alpha1 where v1 does not answer": {
+			served{"worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1alpha1"},
+		"the one that was asked for": {
+			served{"worker.gpustack.ai/v1": both, "worker.gpustack.ai/v1alpha1": both}, []string{"v1alpha1"}, "v1alpha1"},
+		"none where nobody has installed deployments": {
+			served{"worker.gpustack.ai/v1": {workerv1.Resource}}, workerv1.Versions, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			version, err := servedVersion(c.cluster, c.candidates)
+			require.Equal(t, c.version, version)
+			require.Equal(t, c.version == "", err != nil)
+		})
+	}
+}
+
+func TestBothVersionsReadAndWriteTheSameScaler(t *testing.T) {
+	w := newWorld(t)
+	require.Equal(t, "v1", w.client.Version)
+	w.scaler("s", "md")
+	older, err := NewClient(t.Context(), w.cluster.Config(t), "v1alpha1")
+	require.NoError(t, err)
+	s, err := older.Scalers(w.namespace).Get(t.Context(), "s", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "md", s.Spec.TargetRef.Name)
+	s, err = NewWriter(older, alwaysHeld{}, testEpoch).WriteStatus(t.Context(), s, fullStatus())
+	require.NoError(t, err)
+	require.Equal(t, jsonOf(t, fullStatus()), jsonOf(t, s.Status))
+}
+
+// installedVersion is a version of our CRD as it is installed.
+func installedVersion(t *testing.T) map[string]any {
+	t.Helper()
+	w := newWorld(t)
+	crd, err := w.client.Dynamic.Resource(crdResource).Get(t.Context(), workerv1.Resource+"."+workerv1.GroupName, metav1.GetOptions{})
+	require.NoError(t, err)
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	require.NoError(t, err)
+	return versions[0].(map[string]any)
+}
+
+func TestStatusFieldsThatACRDLacksAreNamed(t *testing.T) {
+	status := []string{"schema", "openAPIV3Schema", "properties", "status"}
+	for name, c := range map[string]struct {
+		remove  [][]string
+		missing []string
+	}{
+		"the shipped CRD lacks none": {nil, nil},
+		"two fields of an older release": {
+			[][]string{{"properties", "exhaustion"}, {"properties", "roles", "items", "properties", "panicUntil"}},
+			[]string{"status.exhaustion", "status.roles[].panicUntil"}},
+		"the whole status": {[][]string{{}}, []string{"status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			version := installedVersion(t)
+			for _, path := range c.remove {
+				unstructured.RemoveNestedField(version, append(append([]string(nil), status...), path...)...)
+			}
+			require.Equal(t, c.missing, missingStatus(version))
+		})
+	}
+}
