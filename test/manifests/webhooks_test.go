@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
-	"k8s.io/apiserver/pkg/authentication/user"
+	userinfo "k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
@@ -122,7 +122,7 @@ func match(t *testing.T, matcher matchconditions.Matcher, kind, resource, subres
 		operation = admission.Create
 	}
 	attributes, err := admission.NewVersionedAttributes(admission.NewAttributesRecord(parse(object), parse(old), group.WithKind(kind), "models", "chat",
-		group.WithResource(resource), subresource, operation, nil, false, &user.DefaultInfo{Name: "somebody"}), group.WithKind(kind), nil)
+		group.WithResource(resource), subresource, operation, nil, false, &userinfo.DefaultInfo{Name: "somebody"}), group.WithKind(kind), nil)
 	require.NoError(t, err)
 	return matcher.Match(t.Context(), attributes, nil, nil)
 }
