@@ -47,7 +47,7 @@ func (p *pass) commit() {
 	if !moves {
 		return
 	}
-	c := p.recovery.commit
+	c := p.write
 	if c == nil {
 		c = &Commit{Kind: fence.CommitDown}
 		if grows {
@@ -127,8 +127,11 @@ func (p *pass) adopt(d fence.Decision) {
 	switch c.Kind {
 	case fence.CommitRollback:
 		c.exhausted = p.exhaustionAfter(baseline, d.Vector)
+		c.rebalance = p.afterRollback()
 	case fence.CommitRestore:
-		c.cooldown = p.nextCooldown()
+		c.cooldown, c.rebalance = p.nextCooldown(), p.afterRestore()
+	case fence.CommitDonate, fence.CommitAcquire:
+		c.rebalance = p.adoptedTransfer(c.Kind, baseline, d.Vector)
 	}
 	p.state = p.state.after(c, p.now, p.target.Generation)
 }

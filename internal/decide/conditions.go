@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
 )
 
 // maxMessage is the longest condition message in bytes (D45).
@@ -131,6 +132,7 @@ type obstacle struct {
 var obstacles = []func(*pass) obstacle{
 	conflicting,       // the policy excludes the current vector, or the search for a legal one ended undecided
 	scaleDownAborted,  // a removal is being undone, or its cooldown runs
+	rebalanceStands,   // nobody can give a refused role its capacity
 	resourceExhausted, // a role wants to grow that was refused not long ago
 	pacingBounded,     // a window, step or guard changed a count
 }
@@ -169,6 +171,14 @@ func scaleDownAborted(p *pass) obstacle {
 	return obstacle{}
 }
 
+func rebalanceStands(p *pass) obstacle {
+	if p.recovery.commit != nil && p.recovery.commit.Kind == fence.CommitRollback &&
+		p.state.Rebalance != nil && p.state.Rebalance.Reason == StepReceiverAcquire {
+		return obstacle{workerv1.ReasonRebalanceBlocked, "the transferred replica was not admitted in time and is taken back"}
+	}
+	return p.standstill
+}
+
 func resourceExhausted(p *pass) obstacle {
 	if p.recovery.reason == workerv1.ReasonResourceExhausted {
 		message := "a growth was not admitted in time and is taken back"
@@ -188,7 +198,7 @@ func resourceExhausted(p *pass) obstacle {
 
 func pacingBounded(p *pass) obstacle {
 	for _, r := range p.roles {
-		if r.paced {
+		if r.paced && r.count != r.raw {
 			return obstacle{workerv1.ReasonPacingBounded, fmt.Sprintf("role %s is held back by %s", r.Name, r.first)}
 		}
 	}
@@ -200,13 +210,13 @@ func pacingBounded(p *pass) obstacle {
 func (r *role) finalReason() string {
 	switch r.first {
 	case "":
-		return r.reason
+		return r.reason // nothing changed it
 	case RuleRollback:
 		return ReasonResourceExhausted
 	case RuleRestore, workerv1.ReasonScaleDownAborted:
 		return workerv1.ReasonScaleDownAborted
 	}
-	if r.hold != "" && r.reason == r.hold {
+	if r.count == r.raw || r.hold != "" && r.reason == r.hold {
 		return r.reason
 	}
 	switch r.first {

@@ -29,6 +29,9 @@ func (p *pass) constrain() {
 	for _, r := range p.roles {
 		r.ceil, r.floor = math.MaxInt32, 1
 		for _, s := range stages {
+			if s.name == StageGuards {
+				r.wanted = r.count
+			}
 			most, upRule := s.most(p, r)
 			least, downRule := s.least(p, r)
 			r.narrow(s.name, most, upRule, least, downRule)

@@ -30,10 +30,12 @@ type pass struct {
 	last       *fence.Decision // on the target; nil when there is none or it cannot be read
 	term       int64           // to commit under
 
-	conflict  *conflict // stops the planning of counts
-	undecided []string  // roles whose projection ended undecided
-	recovery  recovery  // what undoes an earlier commit in this pass
-	decision  Decision
+	conflict   *conflict // stops the planning of counts
+	undecided  []string  // roles whose projection ended undecided
+	recovery   recovery  // what undoes an earlier commit in this pass
+	write      *Commit   // kind and consequences of this pass's commit; nil for ordinary growth or shrinking
+	standstill obstacle  // why a refused growth is not helped by a transfer of capacity
+	decision   Decision
 }
 
 // conflict is a policy that the current vector cannot be planned under.
@@ -57,12 +59,13 @@ type role struct {
 	fresh    bool   // the observation was not seen by an earlier pass
 
 	recommendation
-	count int32  // after the stages so far
-	first string // rule that changed the count first
-	paced bool   // a window, step or guard changed it
-	floor int32  // least count that windows, steps, bounds and guards leave when shrinking
-	ceil  int32  // most that steps, bounds and guards leave when growing
-	trace []Step
+	count  int32  // after the stages so far
+	wanted int32  // count after windows, steps and bounds, before the guards
+	first  string // rule that changed the count first
+	paced  bool   // a window, step or guard changed it
+	floor  int32  // least count that windows, steps, bounds and guards leave when shrinking
+	ceil   int32  // most that steps, bounds and guards leave when growing
+	trace  []Step
 }
 
 // recommendation is what an algorithm says about a role.
@@ -79,30 +82,33 @@ type recommendation struct {
 	partial bool
 }
 
-// newPass gathers the roles and copies what the pass changes.
+// newPass gathers the roles, notices an edit, and puts stored times right.
 func newPass(in Input) *pass {
 	p := &pass{in: in, now: in.Now, spec: &in.Scaler.Spec, target: in.Target, state: in.State}
-	p.state.Roles = slices.Clone(in.State.Roles)
-	p.state.Predictors = slices.Clone(in.State.Predictors)
-	p.state.Conditions = slices.Clone(in.State.Conditions)
 	p.noticeEdit()
 	p.clampTimes()
-	if in.Target == nil {
-		return p
+	p.gather()
+	return p
+}
+
+// gather collects what the checks and stages work over. The memory's slices become the pass's own.
+func (p *pass) gather() {
+	p.state.Conditions = slices.Clone(p.state.Conditions)
+	p.algorithm = algorithmOf(&p.spec.Algorithm)
+	if p.target == nil {
+		return
 	}
 	p.readAnnotations()
 	p.bands = bandsOf(p.spec.Ratios)
-	p.algorithm = algorithmOf(&p.spec.Algorithm)
-	for i := range in.Target.Roles {
-		p.roles = append(p.roles, p.newRole(in.Target.Roles[i]))
+	for i := range p.target.Roles {
+		p.roles = append(p.roles, p.newRole(p.target.Roles[i]))
 	}
-	return p
 }
 
 // noticeEdit ends an exhaustion episode when the spec was edited since the last report (D31).
 func (p *pass) noticeEdit() {
 	if seen := p.state.ObservedGeneration; seen != 0 && seen != p.in.Scaler.Generation {
-		p.state.Exhaustion = nil
+		p.endEpisode()
 	}
 	p.state.ObservedGeneration = p.in.Scaler.Generation
 }

@@ -18,6 +18,7 @@ func Plan(in Input) Decision {
 		p.constrain()   // windows, steps, bounds, guards: role by role
 		p.project()     // ratios: component by component
 		p.growthFirst() // one commit moves one way
+		p.rebalance()   // may capacity move from one role to another?
 	}
 	p.commit()
 	p.conclude() // conditions, reasons, memory

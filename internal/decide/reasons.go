@@ -29,6 +29,7 @@ const (
 	StageGuards     = "guards"
 	StageProject    = "project"
 	StageDirection  = "direction"
+	StageRebalance  = "rebalance"
 	StageRecover    = "recover"
 )
 

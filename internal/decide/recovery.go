@@ -29,7 +29,7 @@ func (p *pass) recovers() bool {
 	}
 	for _, due := range recoveries {
 		if p.recovery = due(p); p.recovery.reason != "" {
-			if p.recovery.commit == nil {
+			if p.write = p.recovery.commit; p.write == nil {
 				p.stay(StageRecover, p.recovery.reason)
 			}
 			return true
@@ -42,10 +42,18 @@ func (p *pass) recovers() bool {
 // admission, or by an edit of somebody else's (D31).
 func (p *pass) reviewEpisodes() {
 	if c := p.state.PendingCohort; c != nil && len(p.refused(c)) == 0 {
-		p.state.PendingCohort, p.state.Exhaustion = nil, nil
+		p.state.PendingCohort, p.state.Exhaustion, p.state.Rebalance = nil, nil, nil
 	}
 	if last := p.state.LastCommit; last != nil && last.TargetGeneration > 0 && p.target.Generation > last.TargetGeneration {
-		p.state.Exhaustion = nil
+		p.endEpisode()
+	}
+}
+
+// endEpisode forgets a refusal and its donation; a transfer that runs goes on.
+func (p *pass) endEpisode() {
+	p.state.Exhaustion = nil
+	if !transferRuns(p.state.Rebalance) {
+		p.state.Rebalance = nil
 	}
 }
 
@@ -82,7 +90,7 @@ func restoreAborted(p *pass) recovery {
 	return p.undo(before, recovery{
 		reason: workerv1.ReasonScaleDownAborted,
 		stuck:  "the replicas of an aborted removal cannot come back under the present bounds and ratios",
-		commit: &Commit{Kind: fence.CommitRestore, cooldown: p.nextCooldown()},
+		commit: &Commit{Kind: fence.CommitRestore, cooldown: p.nextCooldown(), rebalance: p.afterRestore()},
 	}, RuleRestore)
 }
 
@@ -100,7 +108,7 @@ func rollBack(p *pass) recovery {
 	return p.undo(before, recovery{
 		reason: workerv1.ReasonResourceExhausted,
 		stuck:  "a growth that was not admitted cannot be taken back under the present bounds and ratios",
-		commit: &Commit{Kind: fence.CommitRollback, exhausted: p.exhaustionBy(p.refused(c))},
+		commit: &Commit{Kind: fence.CommitRollback, exhausted: p.exhaustionBy(p.refused(c)), rebalance: p.afterRollback()},
 	}, RuleRollback)
 }
 

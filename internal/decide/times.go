@@ -27,6 +27,8 @@ func (p *pass) clampTimes() {
 	p.clampCohort()
 	p.clampCooldown()
 	p.clampExhaustion()
+	p.state.Roles = slices.Clone(p.state.Roles)
+	p.state.Predictors = slices.Clone(p.state.Predictors)
 	for i := range p.state.Roles {
 		r := &p.state.Roles[i]
 		r.LastScaleUpTime = earlier(r.LastScaleUpTime, p.now)
