@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/certs"
+	"gpustack.ai/model-deployment-scaler/internal/process"
+)
+
+// Options of the webhook.
+type Options struct {
+	Kubeconfig string
+	APIVersion string
+
+	HTTPSAddress string
+	TLS          certs.Files // Cert and Key
+
+	DeciderUsername string
+	LeaseNamespace  string
+	LeaseName       string
+}
+
+// NewOptions are the defaults; the namespace is the Pod's own.
+func NewOptions() *Options {
+	o := &Options{HTTPSAddress: ":8443", LeaseNamespace: os.Getenv("POD_NAMESPACE"), LeaseName: "decider"}
+	if o.LeaseNamespace != "" {
+		o.DeciderUsername = "system:serviceaccount:" + o.LeaseNamespace + ":decider"
+	}
+	return o
+}
+
+// Groups are the flags.
+func (o *Options) Groups() []process.FlagGroup {
+	return []process.FlagGroup{
+		{Title: "Serving", Flags: o.servingFlags()},
+		{Title: "Fence", Flags: o.fenceFlags()},
+		{Title: "Cluster", Flags: o.clusterFlags()},
+	}
+}
+
+func (o *Options) servingFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("serving", pflag.ContinueOnError)
+	fs.StringVar(&o.HTTPSAddress, "https-address", o.HTTPSAddress, "`host:port` on which admission reviews are answered; an empty host means all interfaces.")
+	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) for the name that the webhook configurations call. Reloaded when it changes.")
+	fs.StringVar(&o.TLS.Key, "tls-key-file", o.TLS.Key, "Key `file` (PEM) of --tls-cert-file.")
+	return fs
+}
+
+func (o *Options) fenceFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("fence", pflag.ContinueOnError)
+	fs.StringVar(&o.DeciderUsername, "decider-username", o.DeciderUsername, "The one `user` who may write counts of bound deployments. Default: the service account decider in $POD_NAMESPACE.")
+	fs.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the Lease that says which decider leads. Default: $POD_NAMESPACE.")
+	fs.StringVar(&o.LeaseName, "lease-name", o.LeaseName, "Name of that Lease.")
+	return fs
+}
+
+func (o *Options) clusterFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("cluster", pflag.ContinueOnError)
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Kubeconfig `file`. Default: $KUBECONFIG, else the service account of the Pod.")
+	fs.StringVar(&o.APIVersion, "api-version", o.APIVersion, "Version of worker.gpustack.ai to read, v1 or v1alpha1. Default: the first that serves both ModelDeployment and ModelDeploymentScaler.")
+	return fs
+}
+
+// Validate returns everything that is wrong.
+func (o *Options) Validate() error {
+	var errs []error
+	if err := process.CheckAddress(o.HTTPSAddress); err != nil {
+		errs = append(errs, fmt.Errorf("--https-address: %w", err))
+	}
+	for _, required := range []struct{ flag, value string }{
+		{"--tls-cert-file", o.TLS.Cert}, {"--tls-key-file", o.TLS.Key}, {"--decider-username", o.DeciderUsername},
+		{"--lease-namespace", o.LeaseNamespace}, {"--lease-name", o.LeaseName},
+	} {
+		if required.value == "" {
+			errs = append(errs, fmt.Errorf("%s: must be given", required.flag))
+		}
+	}
+	if o.APIVersion != "" && !slices.Contains(workerv1.Versions, o.APIVersion) {
+		errs = append(errs, fmt.Errorf("--api-version: %q is none of %v", o.APIVersion, workerv1.Versions))
+	}
+	return errors.Join(errs...)
+}
