@@ -1,0 +1,99 @@
+package decider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+func keyOf(role string) observe.RoleKey {
+	return observe.RoleKey{Namespace: "ns", Deployment: "md", UID: "1", Role: role}
+}
+
+func observation(role string, sequence uint64, age time.Duration) observe.RoleObservation {
+	return observe.RoleObservation{Key: keyOf(role), Sequence: sequence, Age: age, Running: observe.Known(float64(sequence))}
+}
+
+func wantedReadings(roles ...string) *readings {
+	r, keys := newReadings(), map[observe.RoleKey]bool{}
+	for _, role := range roles {
+		keys[keyOf(role)] = true
+	}
+	r.retain(keys)
+	return r
+}
+
+func TestOnlyNewsOfWantedRolesIsTaken(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		shard  string
+		next   observe.RoleObservation
+		after  time.Duration
+		isNews bool
+	}{
+		"a later pass of the same shard":                          {"a", observation("r", 6, 0), 15 * second, true},
+		"the same pass once more, by a new session":               {"a", observation("r", 5, 15*second), 15 * second, false},
+		"the same pass once more, with less measured age":         {"a", observation("r", 5, 14*second), 15 * second, false},
+		"an earlier pass of the previous owner that arrives late": {"b", observation("r", 99, 30*second), 15 * second, false},
+		"a later pass of another shard, whose count is lower":     {"b", observation("r", 1, second), 15 * second, true},
+		"a role that nobody wants":                                {"a", observation("other", 6, 0), 15 * second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := wantedReadings("r")
+			require.True(t, r.put("a", observation("r", 5, 0), now))
+			require.Equal(t, c.isNews, r.put(c.shard, c.next, now.Add(c.after)))
+		})
+	}
+}
+
+func TestHistoryNeverBecomesTheCurrentReading(t *testing.T) {
+	r := wantedReadings("r")
+	old := observation("r", 1, time.Minute)
+	old.Replayed = true
+	require.False(t, r.put("a", old, time.Now()))
+	require.Empty(t, r.of("ns", "md", "1", []string{"r"}, time.Now()))
+}
+
+func TestAReadingAgesOnTheMonotonicClock(t *testing.T) {
+	r, now := wantedReadings("r"), time.Now()
+	require.Equal(t, time.Duration(-1), r.age(keyOf("r"), now))
+	r.put("a", observation("r", 1, 2*second), now)
+	require.Equal(t, 5*second, r.of("ns", "md", "1", []string{"r", "unseen"}, now.Add(3*second))["r"].Age)
+	require.Equal(t, 5*second, r.age(keyOf("r"), now.Add(3*second)))
+}
+
+func TestWhatIsNoLongerWantedIsForgotten(t *testing.T) {
+	r, now := wantedReadings("r", "s"), time.Now()
+	r.put("a", observation("r", 1, 0), now)
+	r.put("a", observation("s", 1, 0), now)
+	r.retain(map[observe.RoleKey]bool{keyOf("s"): true})
+	require.Len(t, r.of("ns", "md", "1", []string{"r", "s"}, now), 1)
+	require.Len(t, r.byKey, 1)
+}
+
+func TestThePrefillHalfOfAnSGLangPairTakesTheTTFTThatItsDecodeHalfRecords(t *testing.T) {
+	ttft := observe.Latency{Milliseconds: 400, Source: observe.FromBucket}
+	own := observe.Latency{Milliseconds: 100, Source: observe.FromBucket}
+	of := func(kind observe.RoleKind, engine observe.Engine, latency observe.Latency) observe.RoleObservation {
+		return observe.RoleObservation{Kind: kind, Engine: engine, TTFT: latency}
+	}
+	for name, c := range map[string]struct {
+		prefill, decode observe.RoleObservation
+		want            observe.Latency
+	}{
+		"SGLang":                            {of(observe.Prefill, observe.SGLang, observe.Latency{}), of(observe.Decode, observe.SGLang, ttft), ttft},
+		"SGLang that records its own":       {of(observe.Prefill, observe.SGLang, own), of(observe.Decode, observe.SGLang, ttft), own},
+		"vLLM, which records it everywhere": {of(observe.Prefill, observe.VLLM, observe.Latency{}), of(observe.Decode, observe.VLLM, ttft), observe.Latency{}},
+		"SGLang while nothing was recorded": {of(observe.Prefill, observe.SGLang, observe.Latency{}), of(observe.Decode, observe.SGLang, observe.Latency{}), observe.Latency{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			byRole := map[string]observe.RoleObservation{"p": c.prefill, "d": c.decode}
+			joinTTFT(byRole)
+			require.Equal(t, c.want, byRole["p"].TTFT)
+			require.Equal(t, c.decode, byRole["d"])
+		})
+	}
+}

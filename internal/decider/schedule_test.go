@@ -1,0 +1,181 @@
+package decider
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var testScaler = types.NamespacedName{Namespace: "ns", Name: "s"}
+
+// story drives a schedule in a bubble of time and notes when passes began.
+type story struct {
+	*schedule
+	t        *testing.T
+	interval time.Duration
+	failing  bool
+	start    time.Time
+	passes   []time.Duration
+}
+
+// tell runs a story; its worker passes as the leader's would.
+func tell(t *testing.T, interval time.Duration, script func(*story)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{schedule: newSchedule(), t: t, interval: interval, start: time.Now()}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for s.work() {
+			}
+		}()
+		script(s)
+		s.queue.ShutDown()
+		<-ended
+	})
+}
+
+func (s *story) work() bool {
+	name, down := s.queue.Get()
+	if down {
+		return false
+	}
+	defer s.queue.Done(name)
+	run, wait := s.begin(name, time.Now())
+	switch {
+	case !run:
+		s.queue.AddAfter(name, wait)
+	case s.failing:
+		s.passes = append(s.passes, time.Since(s.start))
+		s.fail(name, time.Now())
+	default:
+		s.passes = append(s.passes, time.Since(s.start))
+		s.succeed(name, s.interval)
+	}
+	return true
+}
+
+// at waits until that time of the story.
+func (s *story) at(d time.Duration) {
+	time.Sleep(time.Until(s.start.Add(d)))
+	synctest.Wait()
+}
+
+func (s *story) see(d time.Duration, roles ...string) {
+	s.at(d)
+	for _, role := range roles {
+		s.observed(testScaler, role, time.Now())
+	}
+	synctest.Wait()
+}
+
+const second = time.Second
+
+func TestAPassRunsWhenEveryRoleHasANewObservation(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"prefill", "decode"})
+		s.see(14*second, "prefill")
+		require.Equal(t, []time.Duration{0}, s.passes)
+		s.see(15*second, "prefill")
+		require.Len(t, s.passes, 1)
+		s.see(15*second+second/2, "decode")
+		require.Equal(t, []time.Duration{0, 15*second + second/2}, s.passes)
+		s.see(29*second, "prefill", "decode")
+		require.Equal(t, 29*second, s.passes[2])
+	})
+}
+
+func TestWithoutObservationsAPassRunsOneIntervalAfterTheLast(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"server"})
+		s.at(40 * second)
+		require.Equal(t, []time.Duration{0, 16 * second, 32 * second}, s.passes)
+	})
+}
+
+func TestAnObservationThatComesLateIsNotHeldBackByThePassBeforeIt(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"server"})
+		s.see(18*second, "server")
+		require.Equal(t, []time.Duration{0, 16 * second, 18 * second}, s.passes)
+	})
+}
+
+func TestATargetThatIsObservedMoreOftenForAnotherScalerIsPlannedAtTheOwnInterval(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"server"})
+		for at := 5 * second; at <= 60*second; at += 5 * second {
+			s.see(at, "server")
+		}
+		require.Equal(t, []time.Duration{0, 5 * second, 20 * second, 35 * second, 50 * second}, s.passes)
+	})
+}
+
+func TestAScalerThatAnEarlierLeaderReportedWaitsForItsObservations(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.expect(testScaler, 15*second, time.Now())
+		s.expectRoles(testScaler, []string{"server"})
+		s.see(2*second, "server")
+		require.Equal(t, []time.Duration{2 * second}, s.passes)
+	})
+	tell(t, 15*second, func(s *story) {
+		s.expect(testScaler, 15*second, time.Now())
+		s.at(17 * second)
+		require.Equal(t, []time.Duration{16 * second}, s.passes)
+	})
+}
+
+func TestAfterFailuresNothingRunsBeforeTheBackoffWhateverHappens(t *testing.T) {
+	tell(t, 5*second, func(s *story) {
+		s.failing = true
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"server"})
+		for at := second / 10; at < 300*second; at += second / 10 {
+			s.see(at, "server")
+			s.force(testScaler)
+		}
+		require.InDelta(t, 14, len(s.passes), 3, "1 + 2 + 4 + 8 + 16 and then every 30 seconds")
+		s.failing = false
+		s.at(340 * second)
+		require.Greater(t, len(s.passes), 14)
+	})
+}
+
+func TestARoleThatWasObservedNeedNotBeObservedAgainBecauseAnotherOneCame(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.expectRoles(testScaler, []string{"prefill", "decode"})
+		s.see(14*second, "prefill")
+		s.expectRoles(testScaler, []string{"prefill", "decode", "encode"})
+		s.see(15*second, "decode", "encode")
+		require.Equal(t, []time.Duration{0, 15 * second}, s.passes)
+	})
+}
+
+func TestBackoffGrowsStaysBoundedAndDiffers(t *testing.T) {
+	different := map[time.Duration]bool{}
+	for failures := range 100 {
+		wait := backoff(failures)
+		require.GreaterOrEqual(t, wait, 4*firstBackoff/5)
+		require.LessOrEqual(t, wait, 6*maxBackoff/5)
+		different[wait] = true
+	}
+	require.Greater(t, len(different), 50)
+}
+
+func TestAScalerThatIsGoneLeavesNothing(t *testing.T) {
+	tell(t, 15*second, func(s *story) {
+		s.force(testScaler)
+		s.at(second)
+		s.forget(testScaler)
+		require.Empty(t, s.timings)
+		s.observed(testScaler, "server", time.Now())
+		require.Empty(t, s.timings)
+	})
+}
