@@ -8,6 +8,9 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
+// maxBuckets is how many boundaries an observation carries; engines have some 20. With more, a latency comes without them.
+const maxBuckets = 256
+
 // histogramDelta is what one histogram gained between two scrapes. Buckets are cumulative, without the infinite one.
 type histogramDelta struct {
 	count   float64
@@ -85,7 +88,10 @@ func latencyOf(deltas []histogramDelta) observe.Latency {
 	if l.Source == "" && sum.Valid {
 		l.Milliseconds, l.Source = sum.Float64/l.Count*1000, observe.FromMean
 	}
-	if len(l.Buckets) > 0 {
+	switch n := len(l.Buckets); {
+	case n > maxBuckets:
+		l.Buckets = nil
+	case n > 0:
 		l.Buckets = append(l.Buckets, observe.Bucket{LESeconds: math.Inf(1), Count: l.Count})
 	}
 	return l

@@ -60,6 +60,16 @@ func TestMergedBucketsEndWithTheInfiniteOne(t *testing.T) {
 	require.InDelta(t, 3, l.SumSeconds, 0)
 }
 
+func TestALatencyWithTooManyBoundariesComesWithoutThem(t *testing.T) {
+	d := histogramDelta{count: 1, sum: observe.Known(1)}
+	for i := range maxBuckets + 1 {
+		d.buckets = append(d.buckets, observe.Bucket{LESeconds: float64(i + 1), Count: 1})
+	}
+	l := latencyOf([]histogramDelta{d})
+	require.Empty(t, l.Buckets)
+	require.InDelta(t, 1000, l.Milliseconds, 0)
+}
+
 // histogramAt makes a sample with one ITL histogram.
 func histogramAt(engine observe.Engine, count, sum float64, buckets ...float64) *observe.Sample {
 	s := sampleOf(engine, 1, 0, nil)
