@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"gpustack.ai/model-deployment-scaler/internal/target"
@@ -47,6 +48,19 @@ func (w *World) used() map[string]int {
 		}
 	}
 	return used
+}
+
+// SetQuota of an instanceType in Pods; what is in use stays. A negative quota is none.
+func (w *World) SetQuota(instanceType string, pods int) {
+	quota := maps.Clone(w.o.Quota)
+	if quota == nil {
+		quota = make(map[string]int)
+	}
+	quota[instanceType] = pods
+	if pods < 0 {
+		delete(quota, instanceType)
+	}
+	w.o.Quota = quota
 }
 
 // Quota in use by instanceType, in Pods.

@@ -100,6 +100,22 @@ func TestQuotaLetsInWhatFits(t *testing.T) {
 	})
 }
 
+func TestQuotaCanBeChanged(t *testing.T) {
+	o := options()
+	o.Quota = map[string]int{"a100": 1}
+	w := newWorld(t, o)
+	w.Apply(spec(1, role("server", observe.Server, 3)), "m")
+	w.until(10 * time.Second)
+	w.states("server/0 Ready", "server/1 Pending", "server/2 Pending")
+	w.SetQuota("a100", 2)
+	w.until(20 * time.Second)
+	w.states("server/0 Ready", "server/1 Ready", "server/2 Pending")
+	w.SetQuota("a100", -1)
+	w.until(30 * time.Second)
+	w.states("server/0 Ready", "server/1 Ready", "server/2 Ready")
+	require.Equal(t, map[string]int{"a100": 1}, o.Quota, "the caller's map is left alone")
+}
+
 func TestRetirementGoesInOrder(t *testing.T) {
 	w := newWorld(t, options())
 	w.Apply(spec(1, role("server", observe.Server, 3)), "m")

@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"gpustack.ai/model-deployment-scaler/internal/sim"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// queue plays Kueue for one instance: its Workload is composed when all its Pods exist, and admitted when the world says so.
+func (p *pass) queue(s state, i sim.Instance, r *record) {
+	for _, m := range r.members {
+		if m.uid == "" {
+			return
+		}
+	}
+	if r.workload == "" {
+		p.compose(s, i, r)
+		return
+	}
+	w := p.workloads[r.workload]
+	if w == nil || target.ParseWorkload(w).Admitted == i.Admitted() && hasConditions(w) {
+		return
+	}
+	p.call(func(ctx context.Context) error {
+		changed := w.DeepCopy()
+		setConditions(changed, i.Admitted(), p.now)
+		_, err := p.dynamic.Resource(workloads).Namespace(w.GetNamespace()).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (p *pass) compose(s state, i sim.Instance, r *record) {
+	p.call(func(ctx context.Context) error {
+		w, err := p.dynamic.Resource(workloads).Namespace(s.Namespace).Create(ctx, newWorkload(s.deployment, i, r.members), metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("creating the Workload of %s/%s, %s/%d: %w", s.Namespace, s.Name, i.Role.Name, i.Ordinal, err)
+		}
+		r.workload = string(w.GetUID())
+		return nil
+	})
+}
+
+func (p *pass) deleteWorkload(w *unstructured.Unstructured) bool {
+	uid := types.UID(w.GetUID())
+	return p.call(func(ctx context.Context) error {
+		return p.dynamic.Resource(workloads).Namespace(w.GetNamespace()).Delete(ctx, w.GetName(), metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid},
+		})
+	})
+}
+
+// podsGone says that all Pods that own a Workload are gone; one that no Pod owns is somebody else's.
+func (p *pass) podsGone(w *unstructured.Unstructured) bool {
+	owners := target.ParseWorkload(w).PodUIDs
+	for _, uid := range owners {
+		if p.pods[uid] != nil {
+			return false
+		}
+	}
+	return len(owners) > 0
+}
