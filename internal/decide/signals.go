@@ -71,17 +71,22 @@ func idle(o observe.RoleObservation) bool {
 	return o.Coverage.Complete() && zero(o.Running) && zero(o.Waiting) && zero(o.Prompt) && zero(o.Generation)
 }
 
-// trusted is the observation with every value that cannot be true taken for missing.
+// largest reading that is taken as it is: above any real one, and far from where sums overflow (D42).
+const largest = 1e15
+
+// trusted is the observation with every value that cannot be true taken for missing, and the largest saturated.
 func trusted(o observe.RoleObservation) observe.RoleObservation {
 	for _, v := range []*observe.Value{&o.Running, &o.Waiting, &o.Prompt, &o.RawPrompt, &o.Generation, &o.KVCacheUsage} {
 		if !sane(v.Float64) {
 			*v = observe.Value{}
 		}
+		v.Float64 = min(v.Float64, largest)
 	}
 	for _, l := range []*observe.Latency{&o.TTFT, &o.ITL} {
 		if !sane(l.Milliseconds) {
 			*l = observe.Latency{}
 		}
+		l.Milliseconds = min(l.Milliseconds, largest)
 	}
 	o.Age = max(0, o.Age)
 	return o

@@ -1,0 +1,99 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// pairWithEncode is the spec's example after half an hour of passes: 3 roles, ratios, full histories.
+func pairWithEncode(tb testing.TB, algorithm workerv1.Algorithm) Input {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	in := Input{
+		Epoch: fence.Epoch{LeaseUID: "12345678", Transitions: 1},
+		Scaler: Scaler{Namespace: "default", Name: "llm", UID: "scaler-1", Generation: 1, Spec: workerv1.ModelDeploymentScalerSpec{
+			Mode:     workerv1.ModeActive,
+			Sampling: workerv1.Sampling{IntervalSeconds: 5},
+			Roles: []workerv1.RoleBounds{{Name: "encode", MinReplicas: 1, MaxReplicas: 4},
+				{Name: "prefill", MinReplicas: 2, MaxReplicas: 16}, {Name: "decode", MinReplicas: 2, MaxReplicas: 16}},
+			Ratios: []workerv1.Ratio{
+				{NumeratorRole: "prefill", DenominatorRole: "decode", Target: quantityOf("1"), Min: quantityOf("0.5"), Max: quantityOf("2")},
+				{NumeratorRole: "encode", DenominatorRole: "prefill", Target: quantityOf("0.5")}},
+			Algorithm: algorithm,
+		}},
+		Target: &target.Snapshot{Deployment: target.Deployment{Namespace: "default", Name: "llm", UID: "target-1", Generation: 1,
+			Annotations: map[string]string{fence.BindingAnnotation: fence.Binding{ScalerName: "llm", ScalerUID: "scaler-1", Term: 1}.String()},
+			Roles: []target.Role{{Name: "encode", Kind: observe.Encode, Replicas: 2, Size: 1}, {Name: "prefill", Kind: observe.Prefill, Replicas: 4, Size: 1},
+				{Name: "decode", Kind: observe.Decode, Replicas: 4, Size: 1}}}},
+		Observations: map[string]observe.RoleObservation{},
+	}
+	for _, r := range in.Target.Roles {
+		for o := range int(r.Replicas) {
+			in.Target.Instances = append(in.Target.Instances, target.Instance{Role: r.Name, Ordinal: o, Ready: true, Admission: target.AdmissionGranted})
+		}
+	}
+	for i := range 400 {
+		in.Now = start.Add(time.Duration(i) * 5 * time.Second)
+		for _, r := range in.Target.Roles {
+			n := int(r.Replicas)
+			noise := 100 * math.Sin(float64(i))
+			in.Observations[r.Name] = observe.RoleObservation{Sequence: uint64(i + 1), Interval: 5 * time.Second, Span: 5 * time.Second,
+				Coverage: observe.Coverage{ReadyReplicas: n, Targets: n, Selected: n, Answered: n, Rated: n},
+				Running:  observe.Known(30), Waiting: observe.Known(2), Prompt: observe.Known(7000 + noise), Generation: observe.Known(2900 + noise),
+				TTFT: observe.Latency{Milliseconds: 300, Source: observe.FromBucket}, ITL: observe.Latency{Milliseconds: 30, Source: observe.FromBucket}}
+		}
+		d := Plan(in)
+		require.Nil(tb, d.Commit)
+		in.State = d.State
+	}
+	return in
+}
+
+func benchmarkedAlgorithms() map[string]workerv1.Algorithm {
+	tokens := workerv1.TokenThroughput{PrefillTargetTokensPerSecond: quantityOf("2000"), DecodeTargetTokensPerSecond: quantityOf("800")}
+	return map[string]workerv1.Algorithm{
+		"TokenThroughput": {Type: workerv1.AlgorithmTokenThroughput, TokenThroughput: &tokens},
+		"Predictive": {Type: workerv1.AlgorithmPredictive, Predictive: &workerv1.Predictive{TokenThroughput: tokens,
+			PrefillTokenCapacityPerReplica: quantityOf("2000"), DecodeTokenCapacityPerReplica: quantityOf("800")}},
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for name, algorithm := range benchmarkedAlgorithms() {
+		b.Run(name, func(b *testing.B) {
+			in := pairWithEncode(b, algorithm)
+			b.ReportAllocs()
+			for b.Loop() {
+				in.Now = in.Now.Add(5 * time.Second)
+				for name, o := range in.Observations {
+					o.Sequence++
+					in.Observations[name] = o
+				}
+				in.State = Plan(in).State
+			}
+		})
+	}
+}
+
+func BenchmarkProjectionOfTenRoles(b *testing.B) {
+	c := &component{}
+	for i := range 10 {
+		c.roles = append(c.roles, &role{Role: target.Role{Name: fmt.Sprint("r", i), Replicas: 300}, count: int32(300 + 37*i%401), ceil: 1024, floor: 1})
+	}
+	for i := 1; i < 10; i++ {
+		bands := bandsOf([]workerv1.Ratio{{Min: quantityOf("0.8"), Max: quantityOf("1.25"), Target: quantityOf("1")}})
+		c.links = append(c.links, link{&bands[0], i - 1, i})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.search(planningBudget)
+	}
+}
