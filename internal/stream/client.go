@@ -30,7 +30,7 @@ func (p *Pool) session(ctx context.Context, m Member, reporter *reporter) (lived
 	if err != nil {
 		return 0, status.Errorf(codes.InvalidArgument, "connecting to sampler %s at %s: %v", m.Name, m.Address, err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // fails only when closed twice
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	link, err := p.greet(ctx, cancel, conn)

@@ -161,10 +161,8 @@ func (l *leader) fails() error {
 	}
 }
 
-func count(t *testing.T, c prometheus.Collector) float64 {
-	t.Helper()
-	return testutil.ToFloat64(c)
-}
+// count is the value of a metric that counts things.
+func count(c prometheus.Collector) int { return int(testutil.ToFloat64(c)) }
 
 // inBubble runs f in a synctest bubble: time is the bubble's, and no goroutine may be left.
 func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }

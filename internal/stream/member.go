@@ -34,14 +34,14 @@ func backoff(attempt int) time.Duration {
 }
 
 func jitter(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2)
+	return d/2 + rand.N(d/2) //nolint:gosec // chance, not a secret
 }
 
 // keep holds a session to m, one after the other, until ctx ends. The first attempt comes within spread.
 func (p *Pool) keep(ctx context.Context, m Member, spread time.Duration) {
 	reporter := &reporter{log: p.options.Log.With(zap.String("member", m.Name), zap.String("address", m.Address)), deposed: p.metrics.deposed}
 	defer reporter.forget()
-	wait := rand.N(max(spread, 1))
+	wait := rand.N(max(spread, 1)) //nolint:gosec // chance, not a secret
 	for attempt := 0; pause(ctx, wait); attempt++ {
 		lived, err := p.session(ctx, m, reporter)
 		if ctx.Err() != nil {
@@ -85,11 +85,11 @@ func (r *reporter) opened(shard Shard) {
 
 func (r *reporter) ended(err error) {
 	code := status.Code(err)
-	switch {
-	case code == codes.OK:
+	switch code {
+	case codes.OK:
 		r.log.Info("closed a session: the sampler has drained")
-	case code == r.last: // said before
-	case code == codes.FailedPrecondition:
+	case r.last: // said before
+	case codes.FailedPrecondition:
 		r.log.Error("deposed: a sampler follows another leader", zap.Error(err))
 	default:
 		r.log.Warn("has no session with a sampler, trying again", zap.Error(err))

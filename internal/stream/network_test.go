@@ -53,7 +53,7 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pipe{Conn: conn}
+	p := &pipe{Conn: conn, closed: make(chan struct{})}
 	n.pipes[address] = append(n.pipes[address], p)
 	return p, nil
 }
@@ -84,16 +84,23 @@ func (n *network) attemptsOf(address string) []time.Time {
 	return append([]time.Time(nil), n.attempts[address]...)
 }
 
+// pipe is a connection that can become half-open: then neither end learns anything of the other, not even its close.
 type pipe struct {
 	net.Conn
 	swallows atomic.Bool
+	closed   chan struct{}
+	once     sync.Once
 }
 
 func (p *pipe) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
-		if err != nil || !p.swallows.Load() {
+		if !p.swallows.Load() {
 			return n, err
+		}
+		if err != nil {
+			<-p.closed
+			return 0, net.ErrClosed
 		}
 	}
 }
@@ -103,6 +110,14 @@ func (p *pipe) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return p.Conn.Write(b)
+}
+
+func (p *pipe) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	if p.swallows.Load() {
+		return nil // the other end closes the connection, when it finds out
+	}
+	return p.Conn.Close()
 }
 
 // arrival is an observation that a pool has handed over.

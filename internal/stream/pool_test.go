@@ -93,7 +93,7 @@ func TestObservationsArriveWithShardAndTime(t *testing.T) {
 		s.Publish(bad)
 		synctest.Wait()
 		require.Equal(t, []arrival{{"shard-0", observation("server", 1), time.Now()}}, d.arrived())
-		require.Positive(t, count(t, d.metrics.refused.WithLabelValues(refusedObservation)))
+		require.Positive(t, count(d.metrics.refused.WithLabelValues(refusedObservation)))
 		require.Equal(t, 1, d.logs.FilterMessageSnippet("refused an observation").Len(), "said once a session")
 		d.stop()
 		s.halt(t)
@@ -147,7 +147,7 @@ func TestADrainingSamplerIsNotLiveAndIsLeftWhenItsRolesHaveMoved(t *testing.T) {
 		s.Publish(observation("server", 1))
 		synctest.Wait()
 		require.Len(t, d.arrived(), 1, "observed until its roles have moved")
-		require.Len(t, s.stopped, 0)
+		require.Empty(t, s.stopped)
 
 		d.Assign(map[string][]observe.Assignment{})
 		require.NoError(t, <-s.stopped)
@@ -213,7 +213,7 @@ func TestADeposedLeaderIsToldOnceAndAsksSlowly(t *testing.T) {
 		l := s.lead(t, "decider-b", Epoch{"lease", 4}, 0)
 		after(time.Second)
 		require.Empty(t, d.Live())
-		require.Equal(t, 1.0, count(t, d.metrics.deposed))
+		require.Equal(t, 1, count(d.metrics.deposed))
 		tries := len(n.attemptsOf("a"))
 		after(5 * time.Minute)
 		require.LessOrEqual(t, len(n.attemptsOf("a"))-tries, 20)
@@ -223,7 +223,7 @@ func TestADeposedLeaderIsToldOnceAndAsksSlowly(t *testing.T) {
 		l.close()
 		n.plug("a", nil)
 		after(deposedRetry)
-		require.Equal(t, 0.0, count(t, d.metrics.deposed), "a sampler that is away deposes nobody")
+		require.Equal(t, 0, count(d.metrics.deposed), "a sampler that is away deposes nobody")
 		d.stop()
 		s.halt(t)
 	})
@@ -238,7 +238,7 @@ func TestASecondSamplerOfTheSameShardIsRefusedWhileTheFirstIsThere(t *testing.T)
 		after(time.Minute)
 		require.Equal(t, []string{"shard-0"}, d.names())
 		require.Equal(t, int32(1), d.changes.Load())
-		require.Positive(t, count(t, d.metrics.refused.WithLabelValues(refusedShard)))
+		require.Positive(t, count(d.metrics.refused.WithLabelValues(refusedShard)))
 		require.Equal(t, 1, d.logs.FilterField(zap.String("member", "sampler-1")).Len())
 		second.Publish(observation("server", 1))
 		synctest.Wait()
@@ -323,6 +323,25 @@ func TestMorePodsThanAnyCapAreCutSafely(t *testing.T) {
 	p := encodeAssignment(a)
 	require.Len(t, p.GetPods(), maxPods)
 	require.Greater(t, maxPods, 1024, "over the largest cap of D2, so that coverage is incomplete at the sampler")
+}
+
+func TestASessionThatLastedIsResumedAtOnceAndOneThatFlapsIsNotHammered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n, s, d := pair(t)
+		tries, start := len(n.attemptsOf("a")), time.Now()
+		for time.Since(start) < time.Minute {
+			n.cut("a")
+			after(100 * time.Millisecond)
+		}
+		require.Less(t, len(n.attemptsOf("a"))-tries, 30)
+
+		after(time.Minute)
+		n.cut("a")
+		after(backoffFirst)
+		require.Equal(t, []string{"shard-0"}, d.names())
+		d.stop()
+		s.halt(t)
+	})
 }
 
 // impostor is a sampler that answers Hello with anything, or nothing (nil).
@@ -489,7 +508,7 @@ func TestBackoffGrowsToItsBoundAndNeverPast(t *testing.T) {
 func TestASecondPoolOfAProcessSharesTheMetrics(t *testing.T) {
 	options := PoolOptions{Registerer: prometheus.NewRegistry()}
 	NewPool(options).metrics.received.Inc()
-	require.Equal(t, 1.0, count(t, NewPool(options).metrics.received))
+	require.Equal(t, 1, count(NewPool(options).metrics.received))
 }
 
 func TestADifferenceMakesOneOfTheOther(t *testing.T) {

@@ -73,7 +73,7 @@ func TestAStopIsForcedOnALeaderThatDoesNotRead(t *testing.T) {
 			s.Publish(heavy("server", sequence))
 			synctest.Wait() // the sender goes as far as flow control lets it
 		}
-		require.Positive(t, count(t, s.metrics.dropped), "the sender is stuck")
+		require.Positive(t, count(s.metrics.dropped), "the sender is stuck")
 		start := time.Now()
 		s.stop()
 		err := <-s.stopped
@@ -123,10 +123,13 @@ func TestWatchShowsTheLatestOfSelectedRolesThenEveryNewOne(t *testing.T) {
 		second, err := watch.Recv()
 		require.NoError(t, err)
 		require.Equal(t, uint64(10), second.GetObservation().GetSequence())
+		start := time.Now()
 		s.stop()
 		_, err = watch.Recv()
 		require.Equal(t, codes.Unavailable, status.Code(err))
+		require.ErrorContains(t, err, "stopping")
 		require.NoError(t, <-s.stopped)
+		require.Zero(t, time.Since(start))
 		require.NoError(t, conn.Close())
 	})
 }
@@ -219,7 +222,8 @@ func secureSampler(t *testing.T, authority *certstest.Authority) (*Server, strin
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	everybody := func(*x509.Certificate) error { return nil }
-	go func() { stopped <- s.Serve(ctx, listener, identity(t, authority, serverIdentity).Server(everybody)) }()
+	config := identity(t, authority, serverIdentity).Server(everybody)
+	go func() { stopped <- s.Serve(ctx, listener, config) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-stopped) })
 	return s, listener.Addr().String()
 }
@@ -264,7 +268,7 @@ func TestOnlyTheRightCertificateMayCall(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 			client := observationv1.NewSamplerServiceClient(conn)
-			refused := count(t, s.metrics.refused.WithLabelValues(refusedIdentity))
+			refused := count(s.metrics.refused.WithLabelValues(refusedIdentity))
 			require.Equal(t, row.session, status.Code(trySession(t, client)))
 			require.Equal(t, row.watch, status.Code(tryWatch(t, client)))
 			want := refused
@@ -273,7 +277,7 @@ func TestOnlyTheRightCertificateMayCall(t *testing.T) {
 					want++
 				}
 			}
-			require.Equal(t, want, count(t, s.metrics.refused.WithLabelValues(refusedIdentity)))
+			require.Equal(t, want, count(s.metrics.refused.WithLabelValues(refusedIdentity)))
 		})
 	}
 }

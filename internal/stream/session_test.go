@@ -28,7 +28,7 @@ func TestASessionAnswersReadyThenAppliesAssignmentsAndStreamsObservations(t *tes
 		l := s.lead(t, "decider-a", Epoch{"lease", 3}, 0)
 		ready := l.next().GetReady()
 		require.Equal(t, "shard-0", ready.GetShard())
-		require.Equal(t, 200.0, ready.GetCapacityScrapesPerSecond())
+		require.InDelta(t, 200, ready.GetCapacityScrapesPerSecond(), 0)
 
 		messages, _ := parts(Assign{Revision: 1, Full: true, Upserts: []observe.Assignment{assignment("server")}})
 		l.assign(messages[0])
@@ -40,12 +40,12 @@ func TestASessionAnswersReadyThenAppliesAssignmentsAndStreamsObservations(t *tes
 		require.NoError(t, err)
 		require.Equal(t, observation("server", 7), o)
 		require.Equal(t, []string{"started decider-a"}, s.backend.told())
-		require.Equal(t, 1.0, count(t, s.metrics.sessions))
+		require.Equal(t, 1, count(s.metrics.sessions))
 
 		l.close()
 		synctest.Wait()
 		require.Equal(t, []string{"started decider-a", "ended"}, s.backend.told())
-		require.Equal(t, 0.0, count(t, s.metrics.sessions))
+		require.Equal(t, 0, count(s.metrics.sessions))
 		s.halt(t)
 	})
 }
@@ -77,7 +77,7 @@ func TestSessionsAreRefusedThatDoNotBeginWithACompleteHello(t *testing.T) {
 				require.Equal(t, row.code, status.Code(err))
 				require.ErrorContains(t, err, row.want)
 				require.Empty(t, s.backend.told())
-				require.Equal(t, 1.0, count(t, s.metrics.refused.WithLabelValues(refusedProtocol)))
+				require.Equal(t, 1, count(s.metrics.refused.WithLabelValues(refusedProtocol)))
 				require.NoError(t, conn.Close())
 				s.halt(t)
 			})
@@ -116,7 +116,7 @@ func TestEpochsOrderLeaders(t *testing.T) {
 					err := newer.fails()
 					require.Equal(t, row.code, status.Code(err))
 					require.ErrorContains(t, err, "another leader followed")
-					require.Equal(t, 1.0, count(t, s.metrics.refused.WithLabelValues(refusedEpoch)))
+					require.Equal(t, 1, count(s.metrics.refused.WithLabelValues(refusedEpoch)))
 					s.Publish(observation("server", 1))
 					require.NotNil(t, older.next().GetObservation(), "the leading session goes on")
 				} else {
@@ -258,10 +258,10 @@ func TestASlowLeaderLosesOlderObservationsNeverMemoryNorTheLatest(t *testing.T) 
 			}
 			synctest.Wait() // the sender goes as far as flow control lets it
 		}
-		dropped := count(t, s.metrics.dropped)
-		require.Greater(t, dropped, 200.0, "a reader that does not read stops the sender")
+		dropped := count(s.metrics.dropped)
+		require.Greater(t, dropped, 200, "a reader that does not read stops the sender")
 
-		latest, received := map[string]uint64{}, 0.0
+		latest, received := map[string]uint64{}, 0
 		for len(latest) < roles || latest["role-0"] < passes-1 || latest["role-1"] < passes-1 || latest["role-2"] < passes-1 {
 			o := l.next().GetObservation()
 			role := o.GetKey().GetRole()
@@ -271,7 +271,7 @@ func TestASlowLeaderLosesOlderObservationsNeverMemoryNorTheLatest(t *testing.T) 
 			latest[role] = o.GetSequence()
 			received++
 		}
-		require.Equal(t, float64(passes*roles), received+dropped, "every observation was received or counted")
+		require.Equal(t, passes*roles, received+dropped, "every observation was received or counted")
 		s.stop()
 	})
 }
@@ -338,7 +338,7 @@ func TestARoleThatCannotBeReadIsRemovedAndTheOthersCount(t *testing.T) {
 		l.assign(&observationv1.Assign{Revision: 1, Upserts: []*observationv1.RoleAssignment{bad, encodeAssignment(assignment("prefill"))}})
 		synctest.Wait()
 		require.Equal(t, []Assign{{Revision: 1, Upserts: []observe.Assignment{assignment("prefill")}, Removals: []observe.RoleKey{key("decode")}}}, s.backend.assigned())
-		require.Equal(t, 1.0, count(t, s.metrics.refused.WithLabelValues(refusedRole)))
+		require.Equal(t, 1, count(s.metrics.refused.WithLabelValues(refusedRole)))
 		line := s.logs.FilterMessage("refused roles of an assignment").All()
 		require.Len(t, line, 1)
 		require.Contains(t, line[0].ContextMap()["error"], "role ns/chat/decode: field pods.port")
