@@ -125,7 +125,7 @@ func (o *Options) validateEngines() error {
 		errs = append(errs, fmt.Errorf("--scrape-timeout: %s is not from 10ms to 1m", o.ScrapeTimeout))
 	}
 	if n := o.MaxScrapeBytes.Value(); n < 1<<10 || n > 1<<30 {
-		errs = append(errs, fmt.Errorf("--max-scrape-bytes: %s is not from 1Ki to 1Gi", o.MaxScrapeBytes.Quantity.String()))
+		errs = append(errs, fmt.Errorf("--max-scrape-bytes: %s is not from 1Ki to 1Gi", o.MaxScrapeBytes.String()))
 	}
 	if o.MaxPodsPerRole < 1 || o.MaxPodsPerRole > 1024 {
 		errs = append(errs, fmt.Errorf("--max-pods-per-role: %d is not from 1 to 1024", o.MaxPodsPerRole))

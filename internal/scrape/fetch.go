@@ -81,7 +81,7 @@ func (s *Scraper) Scrape(ctx context.Context, pod observe.Pod) (sample observe.S
 	if err != nil {
 		return observe.Sample{}, 0, classify(ctx, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return observe.Sample{}, 0, failf(observe.HTTPStatus, "the engine answered with status %d, wanted 200", response.StatusCode)
 	}

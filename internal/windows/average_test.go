@@ -59,7 +59,7 @@ func TestAverageStaysBetweenItsRatesAndBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a Average
 		now := start
-		for range rapid.IntRange(1, 400).Draw(t, "passes") {
+		for range rapid.IntRange(1, 150).Draw(t, "passes") {
 			step := time.Duration(rapid.IntRange(1, 30000).Draw(t, "step in ms")) * time.Millisecond
 			now = now.Add(step)
 			a = a.Add(Rate{At: now, Span: step, PerSecond: rapid.Float64Range(10, 1000).Draw(t, "rate")})
