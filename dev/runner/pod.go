@@ -69,7 +69,7 @@ func (p *pod) keepRunning(ctx context.Context, env []string) error {
 	if err != nil {
 		return fmt.Errorf("logging of pod %s: %w", p.object.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	for {
 		if err := p.live(ctx, env, log); err != nil {
 			return err
