@@ -47,7 +47,7 @@ func pairWithEncode(tb testing.TB, algorithm workerv1.Algorithm) Input {
 			noise := 100 * math.Sin(float64(i))
 			in.Observations[r.Name] = observe.RoleObservation{Sequence: uint64(i + 1), Interval: 5 * time.Second, Span: 5 * time.Second,
 				Coverage: observe.Coverage{ReadyReplicas: n, Targets: n, Selected: n, Answered: n, Rated: n},
-				Running:  observe.Known(30), Waiting: observe.Known(2), Prompt: observe.Known(7000 + noise), Generation: observe.Known(2900 + noise),
+				Running:  observe.Known(30), Waiting: observe.Known(2), Prompt: observe.Known(7000 + noise/10), Generation: observe.Known(2700 + noise/10),
 				TTFT: observe.Latency{Milliseconds: 300, Source: observe.FromBucket}, ITL: observe.Latency{Milliseconds: 30, Source: observe.FromBucket}}
 		}
 		d := Plan(in)
@@ -86,7 +86,7 @@ func BenchmarkPlan(b *testing.B) {
 func BenchmarkProjectionOfTenRoles(b *testing.B) {
 	c := &component{}
 	for i := range 10 {
-		c.roles = append(c.roles, &role{Role: target.Role{Name: fmt.Sprint("r", i), Replicas: 300}, count: int32(300 + 37*i%401), ceil: 1024, floor: 1})
+		c.roles = append(c.roles, &role{Role: target.Role{Name: fmt.Sprint("r", i), Replicas: 300}, count: int32(300 + 571*i%724), ceil: 1024, floor: 1})
 	}
 	for i := 1; i < 10; i++ {
 		bands := bandsOf([]workerv1.Ratio{{Min: quantityOf("0.8"), Max: quantityOf("1.25"), Target: quantityOf("1")}})

@@ -38,14 +38,17 @@ func (p *pass) commit() {
 	if !p.active() || p.term == 0 {
 		return
 	}
-	vector, grows, moves := make(map[string]int32, len(p.roles)), false, false
+	grows, moves := false, false
 	for _, r := range p.roles {
-		vector[r.Name] = r.count
 		grows = grows || r.count > r.Replicas
 		moves = moves || r.count != r.Replicas
 	}
 	if !moves {
 		return
+	}
+	vector := make(map[string]int32, len(p.roles))
+	for _, r := range p.roles {
+		vector[r.Name] = r.count
 	}
 	c := p.write
 	if c == nil {
@@ -71,8 +74,8 @@ func (p *pass) nextSequence() int64 {
 	if p.state.LastCommit != nil {
 		highest = sequenceOf(p.state.LastCommit.DecisionID)
 	}
-	if p.last != nil {
-		highest = max(highest, sequenceOf(p.last.DecisionID))
+	if last := p.last(); last != nil {
+		highest = max(highest, sequenceOf(last.DecisionID))
 	}
 	if highest == math.MaxInt64 {
 		return 0

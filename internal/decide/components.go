@@ -1,5 +1,7 @@
 package decide
 
+import "slices"
+
 // component is a set of roles that ratios connect: it is planned as one (spec "Bounds and ratios").
 type component struct {
 	roles []*role // in spec order
@@ -14,48 +16,55 @@ type link struct {
 
 // components splits the roles along the ratios. A ratio with a role that the target does not have connects nothing.
 func (p *pass) components() []component {
-	leader := make(map[*role]*role, len(p.roles))
-	for _, r := range p.roles {
-		leader[r] = r
+	leader := make([]int, len(p.roles)) // the place of the first role that each is connected with
+	for i := range leader {
+		leader[i] = i
 	}
 	for i := range p.bands {
-		n, d := p.role(p.bands[i].numerator), p.role(p.bands[i].denominator)
-		if n == nil || d == nil || n == d {
+		n, d := p.place(p.bands[i].numerator), p.place(p.bands[i].denominator)
+		if n < 0 || d < 0 || n == d {
 			continue
 		}
-		from, to := leader[n], leader[d]
-		for r, l := range leader {
-			if l == from {
-				leader[r] = to
+		first, second := min(leader[n], leader[d]), max(leader[n], leader[d])
+		for r := range leader {
+			if leader[r] == second {
+				leader[r] = first
 			}
 		}
 	}
-	var found []component
-	place := make(map[*role]int, len(p.roles)) // of a leader's component
-	for _, r := range p.roles {
-		at, known := place[leader[r]]
-		if !known {
-			at = len(found)
-			place[leader[r]] = at
-			found = append(found, component{})
+	found := make([]component, 0, len(p.roles))
+	for first := range leader {
+		if leader[first] != first {
+			continue
 		}
-		found[at].roles = append(found[at].roles, r)
-	}
-	for i := range found {
-		found[i].connect(p.bands)
+		c := component{}
+		for r := first; r < len(leader); r++ {
+			if leader[r] == first {
+				c.roles = append(c.roles, p.roles[r])
+			}
+		}
+		c.connect(p.bands)
+		found = append(found, c)
 	}
 	return found
 }
 
+// place of a role among those of the target; -1 when it has none of that name.
+func (p *pass) place(name string) int {
+	for i, r := range p.roles {
+		if r.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
 func (c *component) connect(bands []band) {
-	places := make(map[string]int, len(c.roles))
-	for i, r := range c.roles {
-		places[r.Name] = i
+	place := func(name string) int {
+		return slices.IndexFunc(c.roles, func(r *role) bool { return r.Name == name })
 	}
 	for i := range bands {
-		n, known := places[bands[i].numerator]
-		d, both := places[bands[i].denominator]
-		if known && both {
+		if n, d := place(bands[i].numerator), place(bands[i].denominator); n >= 0 && d >= 0 && n != d {
 			c.links = append(c.links, link{&bands[i], n, d})
 		}
 	}
@@ -89,6 +98,9 @@ func (c *component) upward() bool {
 
 // search is the legal vector of the component nearest to its counts; false when the budget ended before it was certain.
 func (c *component) search(budget int) ([]int32, bool) {
+	if len(c.roles) == 1 {
+		return []int32{c.roles[0].count}, true // the stages have kept it inside its box
+	}
 	s := newSearch(c, c.upward(), budget)
 	return s.run()
 }

@@ -75,7 +75,7 @@ func (p *pass) bound() {
 		p.condition(workerv1.ConditionBound, false, workerv1.ReasonAlreadyBound,
 			fmt.Sprintf("ModelDeployment %s is bound by scaler %s", name, p.binding.ScalerName))
 	case !p.active():
-		p.condition(workerv1.ConditionBound, true, workerv1.ReasonBound, fmt.Sprintf("ModelDeployment %s is available", name))
+		p.condition(workerv1.ConditionBound, true, workerv1.ReasonBound, "the target is available to this scaler")
 	case p.decision.Bind != nil:
 		before := p.state.Conditions
 		p.state.Conditions = append([]metav1.Condition(nil), before...)
@@ -90,7 +90,7 @@ func (p *pass) bound() {
 }
 
 func (p *pass) holdsBinding() {
-	p.condition(workerv1.ConditionBound, true, workerv1.ReasonBound, fmt.Sprintf("ModelDeployment %s is bound by this scaler", p.target.Name))
+	p.condition(workerv1.ConditionBound, true, workerv1.ReasonBound, "this scaler holds the binding of its target")
 	p.condition(workerv1.ConditionActive, true, workerv1.ReasonActive, "recommendations are committed")
 }
 

@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/fence"
@@ -126,8 +127,8 @@ func bind(p *pass) bool {
 	}
 	p.forgetUnbound()
 	highest := p.state.Binding.Term
-	if p.last != nil {
-		highest = max(highest, p.last.Term)
+	if last := p.last(); last != nil {
+		highest = max(highest, last.Term)
 	}
 	if highest == math.MaxInt64 {
 		return p.hold("no term is left: annotation %s of ModelDeployment %s holds the highest one", fence.DecisionAnnotation, p.target.Name)
@@ -154,18 +155,20 @@ func ownWrites(p *pass) bool {
 }
 
 func unknownDecision(p *pass) bool {
-	if !p.owns() || p.last == nil || p.last.Term != p.binding.Term {
+	known := p.state.LastCommit
+	if !p.owns() || known != nil && p.shows(known.DecisionID) {
 		return false
 	}
-	if known := p.state.LastCommit; known != nil && known.DecisionID == p.last.DecisionID {
+	found := p.last()
+	if found == nil || found.Term != p.binding.Term || known != nil && known.DecisionID == found.DecisionID {
 		return false
 	}
 	if !p.in.Live {
 		p.decision.Reread = true
-		return p.hold("decision %s on the target is not known yet", p.last.DecisionID)
+		return p.hold("decision %s on the target is not known yet", found.DecisionID)
 	}
-	p.adopt(*p.last)
-	return p.hold("decision %s was found on the target and taken over; planning goes on with the next pass", p.last.DecisionID)
+	p.adopt(*found)
+	return p.hold("decision %s was found on the target and taken over; planning goes on with the next pass", found.DecisionID)
 }
 
 // giveUp asks for the release of an own binding. Records of a binding that is gone already are dropped at once.
@@ -195,18 +198,31 @@ func (p *pass) forgetTarget() {
 	}
 }
 
-// readAnnotations reads what the fence keeps on the target. An unreadable decision is as good as none: the next commit
-// replaces it; an unreadable binding stops planning.
-func (p *pass) readAnnotations() {
+// readBinding reads who owns the target. An unreadable binding stops planning; an unreadable decision is as good as none, the
+// next commit replaces it.
+func (p *pass) readBinding() {
 	if value, there := p.target.Annotations[fence.BindingAnnotation]; there {
 		binding, err := fence.ParseBinding(value)
 		if p.bindingErr = err; err == nil {
 			p.binding = &binding
 		}
 	}
-	if value, there := p.target.Annotations[fence.DecisionAnnotation]; there {
-		if decision, err := fence.ParseDecision(value); err == nil {
-			p.last = &decision
-		}
+}
+
+// last is the latest decision on the target; nil when there is none or it cannot be read.
+func (p *pass) last() *fence.Decision {
+	value, there := p.target.Annotations[fence.DecisionAnnotation]
+	if !there {
+		return nil
 	}
+	decision, err := fence.ParseDecision(value)
+	if err != nil {
+		return nil
+	}
+	return &decision
+}
+
+// shows says that the latest decision on the target is the one with this identity, without reading all of it.
+func (p *pass) shows(decisionID string) bool {
+	return strings.Contains(p.target.Annotations[fence.DecisionAnnotation], `"decisionID":"`+decisionID+`"`)
 }

@@ -69,9 +69,6 @@ func (r *role) moveTo(stage string, count int32, rule string) {
 }
 
 func (r *role) step(stage string, count int32, rule string) {
-	if r.trace == nil {
-		r.trace = make([]Step, 0, len(stages)+4)
-	}
 	r.trace = append(r.trace, Step{Stage: stage, Replicas: count, Rule: rule})
 }
 

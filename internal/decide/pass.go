@@ -25,10 +25,9 @@ type pass struct {
 
 	algorithm algorithm
 
-	binding    *fence.Binding  // on the target; nil when there is none or it cannot be read
-	bindingErr error           // why it cannot be read
-	last       *fence.Decision // on the target; nil when there is none or it cannot be read
-	term       int64           // to commit under
+	binding    *fence.Binding // on the target; nil when there is none or it cannot be read
+	bindingErr error          // why it cannot be read
+	term       int64          // to commit under
 
 	conflict   *conflict // stops the planning of counts
 	undecided  []string  // roles whose projection ended undecided
@@ -98,10 +97,15 @@ func (p *pass) gather() {
 	if p.target == nil {
 		return
 	}
-	p.readAnnotations()
+	p.readBinding()
 	p.bands = bandsOf(p.spec.Ratios)
-	for i := range p.target.Roles {
-		p.roles = append(p.roles, p.newRole(p.target.Roles[i]))
+	n := len(p.target.Roles)
+	roles, steps := make([]role, n), make([]Step, n*mostSteps)
+	p.roles = make([]*role, n)
+	for i := range roles {
+		p.roles[i] = &roles[i]
+		p.roles[i].fill(p, p.target.Roles[i])
+		p.roles[i].trace = steps[i*mostSteps : i*mostSteps : (i+1)*mostSteps]
 	}
 }
 
@@ -113,8 +117,12 @@ func (p *pass) noticeEdit() {
 	p.state.ObservedGeneration = p.in.Scaler.Generation
 }
 
-func (p *pass) newRole(t target.Role) *role {
-	r := &role{Role: t, known: p.state.role(t.Name), count: t.Replicas}
+// mostSteps is how many steps a role's trace can have.
+const mostSteps = 10
+
+// fill takes what the policy, the memory and the snapshot know of the role.
+func (r *role) fill(p *pass, t target.Role) {
+	r.Role, r.known, r.count = t, p.state.role(t.Name), t.Replicas
 	for _, b := range p.spec.Roles {
 		if b.Name == t.Name {
 			r.bounds = b
@@ -141,7 +149,6 @@ func (p *pass) newRole(t target.Role) *role {
 		r.demand = *known
 	}
 	r.next.Name, r.next.Current, r.next.Ready = t.Name, t.Replicas, r.ready
-	return r
 }
 
 // role finds a role of the target; nil when there is none.

@@ -21,6 +21,7 @@ type search struct {
 	low, top []int32 // the box
 	budget   int
 
+	boxes  []int32 // low and top of every depth
 	counts []int32 // the vector being built
 	best   []int32
 	score  score // of best
@@ -64,6 +65,16 @@ func (s *search) run() ([]int32, bool) {
 	return s.best, s.budget > 0 && s.score.distance < math.MaxInt64
 }
 
+// box is the memory for what is left of the box below depth i.
+func (s *search) box(i int) (low, top []int32) {
+	n := len(s.wish)
+	if s.boxes == nil {
+		s.boxes = make([]int32, 2*n*n)
+	}
+	at := s.boxes[2*n*i:]
+	return at[:n], at[n : 2*n]
+}
+
 func (s *search) legal(counts []int32) bool {
 	for _, l := range s.links {
 		if !l.allows(counts[l.numerator], counts[l.denominator]) {
@@ -81,8 +92,9 @@ func (s *search) descend(i int, distance int64, ratio float64, low, top []int32)
 		return
 	}
 	rest := s.distanceOfRest(i+1, low, top)
-	nextLow, nextTop := make([]int32, len(low)), make([]int32, len(top))
-	for value := range nearestFirst(s.wish[i], low[i], top[i]) {
+	nextLow, nextTop := s.box(i)
+	values := nearestFirst(s.wish[i], low[i], top[i])
+	for value, more := values.next(); more; value, more = values.next() {
 		at := distance + gap(value, s.wish[i])
 		if at+rest > s.score.distance {
 			return // values only get farther
@@ -115,7 +127,7 @@ func (s *search) linksTo(i int) (float64, bool) {
 		if !l.allows(n, d) {
 			return 0, false
 		}
-		if l.target != nil {
+		if l.target.there {
 			sum += math.Abs(float64(n)/float64(d) - l.target.approximate)
 		}
 	}
@@ -138,11 +150,11 @@ func (s *search) tighten(low, top []int32) bool {
 		changed = false
 		for _, l := range s.links {
 			n, d := l.numerator, l.denominator
-			if l.min != nil {
+			if l.min.there {
 				changed = raise(&low[n], float64(low[d])*l.min.approximate) || changed
 				changed = lower(&top[d], float64(top[n])/l.min.approximate) || changed
 			}
-			if l.max != nil {
+			if l.max.there {
 				changed = lower(&top[n], float64(top[d])*l.max.approximate) || changed
 				changed = raise(&low[d], float64(low[n])/l.max.approximate) || changed
 			}
@@ -221,7 +233,7 @@ func (s *search) compareRatios(found score) int {
 func (s *search) ratioDistance(counts []int32) *big.Rat {
 	sum := new(big.Rat)
 	for _, l := range s.links {
-		if l.target == nil {
+		if !l.target.there {
 			continue
 		}
 		target := new(big.Rat).SetFrac(new(big.Int).SetUint64(l.target.nanos), big.NewInt(nanoParts))
@@ -231,27 +243,27 @@ func (s *search) ratioDistance(counts []int32) *big.Rat {
 	return sum
 }
 
-// nearestFirst yields the integers of [low, top] by their distance from wish, the smaller of two equals first.
-func nearestFirst(wish, low, top int32) func(yield func(int32) bool) {
-	return func(yield func(int32) bool) {
-		if low > top {
-			return
-		}
-		at := int64(max(low, min(top, wish)))
-		down, up := at, at+1
-		for down >= int64(low) || up <= int64(top) {
-			takeDown := down >= int64(low) && (up > int64(top) || int64(wish)-down <= up-int64(wish))
-			next := up
-			if takeDown {
-				next, down = down, down-1
-			} else {
-				up++
-			}
-			if !yield(int32(next)) {
-				return
-			}
-		}
+// outward walks the integers of [low, top] by their distance from wish, the smaller of two equals first.
+type outward struct {
+	wish, low, top int64
+	down, up       int64 // the next on either side
+}
+
+func nearestFirst(wish, low, top int32) outward {
+	at := int64(max(low, min(top, wish)))
+	return outward{wish: int64(wish), low: int64(low), top: int64(top), down: at, up: at + 1}
+}
+
+func (o *outward) next() (value int32, more bool) {
+	switch left, right := o.down >= o.low, o.up <= o.top; {
+	case left && (!right || o.wish-o.down <= o.up-o.wish):
+		o.down--
+		return int32(o.down + 1), true
+	case right:
+		o.up++
+		return int32(o.up - 1), true
 	}
+	return 0, false
 }
 
 func gap(a, b int32) int64 {

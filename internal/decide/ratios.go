@@ -20,11 +20,12 @@ const (
 // band is one entry of spec.ratios: numerator / denominator within [min, max], target preferred.
 type band struct {
 	numerator, denominator string
-	min, target, max       *limit
+	min, target, max       limit
 }
 
-// limit is one of a band's ratios, in billionths as the quantity has them, and as a float where exactness does not matter.
+// limit is one of a band's ratios, when there is one: in billionths as the quantity has them, and as a float where exactness does not matter.
 type limit struct {
+	there       bool
 	nanos       uint64
 	approximate float64
 }
@@ -38,34 +39,34 @@ func bandsOf(ratios []workerv1.Ratio) []band {
 	return bands
 }
 
-// limitOf is nil for what is not there or not positive. No ratio of two counts comes near the largest limit kept.
-func limitOf(q *resource.Quantity) *limit {
+// limitOf is no limit for what is not there or not positive. No ratio of two counts comes near the largest limit kept.
+func limitOf(q *resource.Quantity) limit {
 	if q == nil || q.Sign() <= 0 {
-		return nil
+		return limit{}
 	}
 	if f := q.AsApproximateFloat64(); f < nanoParts {
-		return &limit{nanos: uint64(q.ScaledValue(resource.Nano)), approximate: f}
+		return limit{there: true, nanos: uint64(q.ScaledValue(resource.Nano)), approximate: f}
 	}
-	return &limit{nanos: nanoParts * nanoParts, approximate: nanoParts}
+	return limit{there: true, nanos: nanoParts * nanoParts, approximate: nanoParts}
 }
 
 // allows says whether the two counts lie within the band, exactly but for the slack.
 func (b *band) allows(numerator, denominator int32) bool {
 	n, d := uint64(max(0, numerator)), uint64(max(0, denominator))
 	ratio := product(n, nanoParts, slackParts)
-	if b.min != nil && ratio.less(product(b.min.nanos, slackParts-1, d)) {
+	if b.min.there && ratio.less(product(b.min.nanos, slackParts-1, d)) {
 		return false
 	}
-	return b.max == nil || !product(b.max.nanos, slackParts+1, d).less(ratio)
+	return !b.max.there || !product(b.max.nanos, slackParts+1, d).less(ratio)
 }
 
 // String is the band as people read it: "prefill/decode within [0.5, 2]".
 func (b *band) String() string {
 	low, high := "0", "no limit"
-	if b.min != nil {
+	if b.min.there {
 		low = fmt.Sprintf("%g", b.min.approximate)
 	}
-	if b.max != nil {
+	if b.max.there {
 		high = fmt.Sprintf("%g", b.max.approximate)
 	}
 	return fmt.Sprintf("%s/%s within [%s, %s]", b.numerator, b.denominator, low, high)

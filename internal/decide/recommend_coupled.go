@@ -49,7 +49,7 @@ func (b *band) partnerOf(role string) string {
 
 // preferred is the count of role that the target ratio asks for beside the partner's; 0 without a target ratio.
 func (b *band) preferred(role string, partner int32) int32 {
-	if b.target == nil {
+	if !b.target.there {
 		return 0
 	}
 	x := float64(partner) * b.target.approximate
@@ -63,16 +63,16 @@ func (b *band) preferred(role string, partner int32) int32 {
 func (b *band) nearest(role string, current, partner int32) int32 {
 	low, high := b.min, b.max
 	scale := float64(partner)
-	at := func(l *limit) float64 { return scale * l.approximate }
+	at := func(l limit) float64 { return scale * l.approximate }
 	if role == b.denominator {
 		low, high = b.max, b.min
-		at = func(l *limit) float64 { return scale / l.approximate }
+		at = func(l limit) float64 { return scale / l.approximate }
 	}
 	count := current
-	if high != nil {
+	if high.there {
 		count = min(count, max(1, int32(math.Min(math.MaxInt32, math.Floor(at(high)*(1+ratioSlack)+ceilingSlack)))))
 	}
-	if low != nil {
+	if low.there {
 		count = max(count, replicas(at(low)*(1-ratioSlack)))
 	}
 	return count
