@@ -108,6 +108,21 @@ func ours(problems []promlint.Problem) (list []promlint.Problem) {
 	return list
 }
 
+// counter of the only label's value; 0 when it was never counted.
+func counter(t *testing.T, r *running, name, label string) float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
 func gauge(t *testing.T, r *running, name string) float64 {
 	t.Helper()
 	families, err := r.registry.Gather()
@@ -280,16 +295,7 @@ func TestASteadyScalerWritesNothing(t *testing.T) {
 	d := w.decide("decider")
 	w.scale("s", workerv1.ModeActive)
 	w.eventually("it is settled", func() bool { return w.condition("s", workerv1.ConditionMetricsReady) == "True/Observed" })
-	passes := func() float64 {
-		families, err := d.registry.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			if f.GetName() == "mds_decider_passes_total" {
-				return f.GetMetric()[0].GetCounter().GetValue()
-			}
-		}
-		return 0
-	}
+	passes := func() float64 { return counter(t, d, "mds_decider_passes_total", "ok") }
 	settled := passes() + 1
 	w.eventually("another pass ran", func() bool { return passes() >= settled })
 	scaler, deployment := w.scaler("s").ResourceVersion, w.live().ResourceVersion

@@ -76,6 +76,9 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 	if live && !m.planned {
 		*m = *restore(scaler)
 	}
+	if live {
+		m.latest = nil // nothing is newer than a live read, not even what we wrote before a restored backup
+	}
 	if err := l.settleDebt(ctx, m, scaler); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -66,11 +67,7 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, error) {
 	d := &decider{options: o, process: p, metrics: newMetrics(p.Registry)}
 	var err error
-	d.client, err = kube.Connect(ctx, kube.ConnectOptions{
-		Kubeconfig: o.Kubeconfig, APIVersion: o.APIVersion, QPS: o.QPS, Burst: o.Burst,
-		UserAgent: "model-deployment-scaler-decider/" + p.Version,
-	})
-	if err != nil {
+	if d.client, err = connect(ctx, p, o); err != nil {
 		return nil, err
 	}
 	selector := o.SamplerSelector
@@ -83,7 +80,7 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 	if err != nil {
 		return nil, err
 	}
-	d.election, err = kube.NewElection(d.client.Core, kube.ElectionOptions{
+	d.election, err = kube.NewElection(d.client.Leases, kube.ElectionOptions{
 		Namespace: o.Namespace, Name: o.LeaseName, Identity: o.Identity,
 		Duration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 	})
@@ -100,6 +97,27 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 	p.Health.AddLive("election", d.election.Check)
 	p.Health.AddLive("planning", d.planning)
 	return d, nil
+}
+
+// connect waits for an API server that does not answer, and gives up on one that answers no.
+func connect(ctx context.Context, p *process.Process, o *Options) (*kube.Client, error) {
+	config, err := kube.LoadConfig(o.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, "model-deployment-scaler-decider/"+p.Version
+	for failures := 0; ; failures++ {
+		client, err := kube.NewClient(ctx, config, o.APIVersion)
+		if err == nil || !kube.Unreachable(err) {
+			return client, err
+		}
+		p.Log.Warn("API server does not answer; trying again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(backoff(min(failures, 2))):
+		}
+	}
 }
 
 // planning is a live check of the leader; a standby has nothing that could be stuck.

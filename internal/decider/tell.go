@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -53,15 +54,24 @@ func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
 			zap.String("why", d.Commit.Why), zap.Any("trace", d.Trace))
 	}
 	if failed != nil {
-		if outcomeOf(failed) == outcomeDenied {
-			l.log.Error("write was refused", append(fields, zap.Error(failed))...)
-			l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteDenied, Action: kube.ActionCommit, Note: failed.Error()})
-		}
-		return // other failures are the pass's, which reports them
+		l.tellFailure(v, fields, failed)
+		return
 	}
 	l.log.Info("wrote to target", fields...)
 	for _, event := range writeEvents(v, d) {
 		l.emit(v, event)
+	}
+}
+
+// tellFailure tells what people can do something about. A target that keeps moving and a lost Lease settle by themselves.
+func (l *leader) tellFailure(v *view, fields []zap.Field, failed error) {
+	switch {
+	case outcomeOf(failed) == outcomeDenied:
+		l.log.Error("write was refused", append(fields, zap.Error(failed))...)
+		l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteDenied, Action: kube.ActionPlan, Note: failed.Error()})
+	case apierrors.IsConflict(failed) || apierrors.IsNotFound(failed) || errors.Is(failed, kube.ErrLeaseLost) || errors.Is(failed, context.Canceled):
+	default:
+		l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteFailed, Action: kube.ActionPlan, Note: failed.Error() + "; it is tried again"})
 	}
 }
 

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -26,21 +29,15 @@ const FieldManager = "model-deployment-scaler"
 // startTimeout bounds the discovery calls that Connect makes.
 const startTimeout = 30 * time.Second
 
-// ConnectOptions say which cluster is meant and how hard it may be asked.
-type ConnectOptions struct {
-	// Kubeconfig file; empty: $KUBECONFIG, else the service account of the Pod.
-	Kubeconfig string
-	// APIVersion of group worker.gpustack.ai; empty: found out (D49).
-	APIVersion string
-	QPS        float32
-	Burst      int
-	UserAgent  string
-}
+// ErrUnfit is a cluster that the decider cannot work with until somebody changes it; waiting does not help.
+var ErrUnfit = errors.New("the cluster does not fit this release")
 
 // Client talks to one cluster in the served version of our API group.
 type Client struct {
 	Core    kubernetes.Interface
 	Dynamic dynamic.Interface
+	// Leases have a request budget of their own: many writes at once must not delay a renewal.
+	Leases coordinationv1.LeasesGetter
 	// Version of group worker.gpustack.ai that serves both kinds.
 	Version string
 
@@ -51,29 +48,19 @@ type Client struct {
 // Scalers is a typed client of the scalers of one namespace; of all namespaces when it is empty.
 type Scalers = *gentype.ClientWithList[*workerv1.ModelDeploymentScaler, *workerv1.ModelDeploymentScalerList]
 
-// Connect makes a client, or says why the decider cannot work with this cluster: nobody serves the two kinds, or the
-// scaler's CRD lacks status fields that the decider remembers with (D49).
-func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
-	config, err := LoadConfig(o)
-	if err != nil {
-		return nil, err
-	}
-	return NewClient(ctx, config, o.APIVersion)
-}
-
-// LoadConfig finds the way to the cluster.
-func LoadConfig(o ConnectOptions) (*rest.Config, error) {
+// LoadConfig finds the way to the cluster: the kubeconfig file, without one $KUBECONFIG, else the Pod's service account.
+func LoadConfig(kubeconfig string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
+	rules.ExplicitPath = kubeconfig
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster (give --kubeconfig, set KUBECONFIG, or run in a Pod): %w", err)
 	}
-	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, o.UserAgent
 	return config, nil
 }
 
-// NewClient is Connect for a known way to the cluster; an empty version is found out.
+// NewClient makes a client in the given version of our API group; an empty one is found out. It fails with ErrUnfit when the
+// scaler's CRD is absent or lacks status fields that the decider remembers with (D49).
 func NewClient(ctx context.Context, config *rest.Config, version string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -85,6 +72,10 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	leases, err := coordinationv1.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
 	if err := checkScalerCRD(ctx, dyn); err != nil {
 		return nil, err
 	}
@@ -92,7 +83,7 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 	if version != "" {
 		candidates = []string{version}
 	}
-	version, err = servedVersion(core.Discovery(), candidates)
+	version, err = servedVersion(ctx, discovery.ToServerResourcesInterfaceWithContext(core.Discovery()), candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +96,7 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 		return nil, fmt.Errorf("making a client of %s: %w", workerv1.Resource, err)
 	}
 	return &Client{
-		Core: core, Dynamic: dyn, Version: version,
+		Core: core, Dynamic: dyn, Leases: leases, Version: version,
 		scalers: scalers, codec: runtime.NewParameterCodec(scheme),
 	}, nil
 }
@@ -137,16 +128,16 @@ func (c *Client) targetResource() schema.GroupVersionResource {
 
 // resourceLister is the part of discovery that finding a version needs.
 type resourceLister interface {
-	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
 // servedVersion is the first version that serves both kinds. On clusters of the GPUStack operator v1 is an aggregated API
 // that knows the deployments alone, so that this finds the version of the CRDs (D49).
-func servedVersion(d resourceLister, candidates []string) (string, error) {
+func servedVersion(ctx context.Context, d resourceLister, candidates []string) (string, error) {
 	var errs []error
 	for _, version := range candidates {
 		gv := workerv1.GroupName + "/" + version
-		list, err := d.ServerResourcesForGroupVersion(gv)
+		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gv)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("asking for %s: %w", gv, err))
 			continue
@@ -156,8 +147,8 @@ func servedVersion(d resourceLister, candidates []string) (string, error) {
 		}
 		errs = append(errs, fmt.Errorf("%s does not serve both %s and %s", gv, workerv1.Resource, target.Resource))
 	}
-	return "", fmt.Errorf("finding the served version of %s (are the CRDs of both kinds installed?): %w",
-		workerv1.GroupName, errors.Join(errs...))
+	return "", fmt.Errorf("%w: no version of %s serves both kinds (are both CRDs installed?): %w",
+		ErrUnfit, workerv1.GroupName, errors.Join(errs...))
 }
 
 func serves(list *metav1.APIResourceList, resource string) bool {
@@ -167,4 +158,13 @@ func serves(list *metav1.APIResourceList, resource string) bool {
 		}
 	}
 	return false
+}
+
+// Unreachable says that the API server did not answer, or only that it cannot now: waiting may help.
+func Unreachable(err error) bool {
+	if errors.Is(err, ErrUnfit) {
+		return false
+	}
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err)
 }

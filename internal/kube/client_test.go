@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // served is a cluster that serves resources by group and version.
 type served map[string][]string
 
-func (s served) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+func (s served) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	names, found := s[groupVersion]
 	if !found {
 		return nil, errors.New("not served")
@@ -46,7 +47,7 @@ func TestTheVersionIsTheFirstThatServesBothKinds(t *testing.T) {
 			served{"worker.gpustack.ai/v1": {workerv1.Resource}}, workerv1.Versions, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			version, err := servedVersion(c.cluster, c.candidates)
+			version, err := servedVersion(t.Context(), c.cluster, c.candidates)
 			require.Equal(t, c.version, version)
 			require.Equal(t, c.version == "", err != nil)
 		})

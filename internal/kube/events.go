@@ -28,6 +28,7 @@ const (
 	EventDonated     = "Donated"     // a role gave a replica to another
 	EventAcquired    = "Acquired"    // a role took the replica that another gave
 	EventWriteDenied = "WriteDenied" // the scaler's own write was refused
+	EventWriteFailed = "WriteFailed" // a write did not get through and is tried again
 )
 
 // Actions of events: what the scaler was doing.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -19,7 +19,9 @@ var ErrLeaseLost = errors.New("the lease was lost; another copy takes over")
 
 const (
 	// releaseTimeout bounds what giving the Lease back may take; without an answer it simply expires.
-	releaseTimeout = 3 * time.Second
+	releaseTimeout = 2 * time.Second
+	// finishTimeout is how long the work of a leader may take to end.
+	finishTimeout = 7 * time.Second
 	// watchdogSlack is how long after the Lease's end a process that has not stepped down may be called alive.
 	watchdogSlack = 20 * time.Second
 )
@@ -34,19 +36,19 @@ type ElectionOptions struct {
 // Election campaigns for one Lease and answers whether it is still held (D37).
 type Election struct {
 	options ElectionOptions
-	client  kubernetes.Interface
+	leases  coordinationv1.LeasesGetter
 	lock    *guardedLock
 	elector *leaderelection.LeaderElector
 	won     chan struct{}
 }
 
 // NewElection makes an election; Run campaigns.
-func NewElection(client kubernetes.Interface, o ElectionOptions) (*Election, error) {
-	e := &Election{options: o, client: client, won: make(chan struct{})}
+func NewElection(leases coordinationv1.LeasesGetter, o ElectionOptions) (*Election, error) {
+	e := &Election{options: o, leases: leases, won: make(chan struct{})}
 	e.lock = &guardedLock{
 		Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
-			Client:     client.CoordinationV1(),
+			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
 			Labels:     map[string]string{"app.kubernetes.io/name": "model-deployment-scaler", "app.kubernetes.io/managed-by": FieldManager},
 		},
@@ -70,7 +72,8 @@ func NewElection(client kubernetes.Interface, o ElectionOptions) (*Election, err
 
 // Run campaigns until ctx ends and returns nil, or leads once: lead runs with a context that ends with ctx or the moment the
 // Lease cannot be relied on, and Run returns what lead returned, or ErrLeaseLost. The Lease is given back only after lead has
-// returned, so that nothing can be written once another may lead. An Election runs once.
+// returned, so that nothing can be written once another may lead; if lead does not end in time the Lease is left to expire.
+// An Election runs once.
 func (e *Election) Run(ctx context.Context, lead func(context.Context, fence.Epoch) error) error {
 	campaign, retire := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -78,18 +81,27 @@ func (e *Election) Run(ctx context.Context, lead func(context.Context, fence.Epo
 		defer close(ended)
 		e.elector.Run(campaign)
 	}()
-	defer func() {
+	release := func() {
 		retire()
-		e.awaitRelease(ended)
-	}()
+		within(releaseTimeout, ended)
+	}
 	select {
 	case <-ctx.Done():
+		release()
 		return nil
 	case <-e.won:
-		return e.lead(ctx, lead)
 	}
+	err := e.lead(ctx, lead)
+	if !errors.Is(err, errUnfinished) {
+		release()
+	}
+	return err
 }
 
+// errUnfinished: the work did not end when it was told to.
+var errUnfinished = errors.New("the work of the leader did not end in time; the lease is left to expire")
+
+// lead runs the work under the Lease.
 func (e *Election) lead(ctx context.Context, lead func(context.Context, fence.Epoch) error) error {
 	leading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -99,11 +111,32 @@ func (e *Election) lead(ctx context.Context, lead func(context.Context, fence.Ep
 	}
 	e.lock.bind(epoch.Transitions)
 	go e.lock.watch(leading, func() { cancel(ErrLeaseLost) })
-	err = lead(leading, epoch)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		err = lead(leading, epoch)
+	}()
+	select {
+	case <-finished:
+	case <-leading.Done():
+		if !within(finishTimeout, finished) {
+			return errUnfinished
+		}
+	}
 	if errors.Is(context.Cause(leading), ErrLeaseLost) {
 		return ErrLeaseLost
 	}
 	return err
+}
+
+// within waits for done, so long.
+func within(limit time.Duration, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // readEpoch identifies the leadership that was just won (D52).
@@ -111,7 +144,7 @@ func (e *Election) readEpoch(ctx context.Context) (fence.Epoch, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.options.RenewDeadline)
 	defer cancel()
 	o := e.options
-	lease, err := e.client.CoordinationV1().Leases(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	lease, err := e.leases.Leases(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return fence.Epoch{}, fmt.Errorf("reading lease %s/%s after winning it: %w", o.Namespace, o.Name, err)
 	}
@@ -140,10 +173,3 @@ func (e *Election) Check() error { return e.elector.Check(watchdogSlack) }
 
 // Leader is the identity that holds the Lease as far as this copy knows; empty when nobody.
 func (e *Election) Leader() string { return e.elector.GetLeader() }
-
-func (e *Election) awaitRelease(ended <-chan struct{}) {
-	select {
-	case <-ended:
-	case <-time.After(releaseTimeout):
-	}
-}

@@ -27,7 +27,7 @@ type candidate struct {
 
 func (w *world) candidate(identity string) *candidate {
 	w.t.Helper()
-	e, err := NewElection(w.client.Core, ElectionOptions{
+	e, err := NewElection(w.client.Leases, ElectionOptions{
 		Namespace: w.namespace, Name: "decider", Identity: identity,
 		Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond,
 	})
@@ -234,7 +234,7 @@ func TestAWriteMayTakeNoLongerThanTheMarginAndOutlivesAShutdown(t *testing.T) {
 
 func TestAnErrorOfTheWorkIsReturned(t *testing.T) {
 	w := newWorld(t)
-	e, err := NewElection(w.client.Core, ElectionOptions{Namespace: w.namespace, Name: "decider", Identity: "leader",
+	e, err := NewElection(w.client.Leases, ElectionOptions{Namespace: w.namespace, Name: "decider", Identity: "leader",
 		Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond})
 	require.NoError(t, err)
 	broken := errors.New("broken")

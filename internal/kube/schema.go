@@ -24,7 +24,7 @@ func checkScalerCRD(ctx context.Context, client dynamic.Interface) error {
 	name := workerv1.Resource + "." + workerv1.GroupName
 	crd, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading CustomResourceDefinition %s: it is not installed; apply this release's CRDs first", name)
+		return fmt.Errorf("%w: CustomResourceDefinition %s is not installed; apply this release's CRDs first", ErrUnfit, name)
 	}
 	if err != nil {
 		return fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
@@ -39,8 +39,8 @@ func checkScalerCRD(ctx context.Context, client dynamic.Interface) error {
 			continue
 		}
 		if missing := missingStatus(version); len(missing) > 0 {
-			return fmt.Errorf("CustomResourceDefinition %s, version %v, lacks status fields that the decider remembers with: %s; apply this release's CRDs",
-				name, version["name"], strings.Join(missing, ", "))
+			return fmt.Errorf("%w: CustomResourceDefinition %s, version %v, lacks status fields that the decider remembers with: %s; apply this release's CRDs",
+				ErrUnfit, name, version["name"], strings.Join(missing, ", "))
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 // workloadCache caches Kueue's Workloads while the cluster serves them, which may begin or end at any time (D60).
 type workloadCache struct {
 	client    dynamic.Interface
-	discovery discovery.DiscoveryInterface
+	discovery resourceLister
 	poll      time.Duration
 	log       *zap.Logger
 
@@ -30,7 +30,7 @@ type workloadCache struct {
 }
 
 func newWorkloadCache(client *Client, o CacheOptions) *workloadCache {
-	return &workloadCache{client: client.Dynamic, discovery: client.Core.Discovery(), poll: o.WorkloadPoll, log: o.Log}
+	return &workloadCache{client: client.Dynamic, discovery: discovery.ToServerResourcesInterfaceWithContext(client.Core.Discovery()), poll: o.WorkloadPoll, log: o.Log}
 }
 
 // run asks again and again; an API server that does not answer changes nothing.
@@ -38,7 +38,7 @@ func (w *workloadCache) run(ctx context.Context) {
 	ticker := time.NewTicker(w.poll)
 	defer ticker.Stop()
 	for {
-		served, err := w.served()
+		served, err := w.served(ctx)
 		switch {
 		case err != nil:
 			w.log.Debug("could not ask whether the cluster serves Workloads", zap.Error(err))
@@ -56,8 +56,10 @@ func (w *workloadCache) run(ctx context.Context) {
 	}
 }
 
-func (w *workloadCache) served() (bool, error) {
-	list, err := w.discovery.ServerResourcesForGroupVersion(workloadResource().GroupVersion().String())
+func (w *workloadCache) served(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	list, err := w.discovery.ServerResourcesForGroupVersionWithContext(ctx, workloadResource().GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
