@@ -162,9 +162,15 @@ func (b *builder) mean(found []series) observe.Value {
 	return observe.Known(total / float64(n))
 }
 
-// counters fills all kinds from one allocation.
+// counters fills all kinds from one allocation, which lives as long as the Sample and so is no larger than needed.
 func (b *builder) counters() {
-	all := make([]observe.Counter, 0, len(b.series))
+	n := 0
+	for _, x := range b.series {
+		if families[x.family].signal >= counters {
+			n++
+		}
+	}
+	all := make([]observe.Counter, 0, n)
 	for k := range observe.CounterKinds {
 		start := len(all)
 		found := b.of(b.out.Engine, counter(k))
