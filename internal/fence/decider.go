@@ -27,17 +27,11 @@ func bindingInstalled(w *write) *Refusal {
 	return nil
 }
 
-// termOverLeftover: a first binding's term is over that of the decision that an earlier binding left (D35).
+// termOverLeftover: a first binding's term is over that of the decision that an earlier binding left (D35). One that cannot be
+// read has no term to be over; its next commit replaces it.
 func termOverLeftover(w *write) *Refusal {
-	if !w.decision.was {
-		return nil
-	}
-	leftover, err := ParseDecision(w.decision.before)
-	if err != nil {
-		return w.refuse(InvalidDecision, "the decision that an earlier binding left cannot be read, so terms cannot be compared: "+
-			"remove the annotation %s (%v)", DecisionAnnotation, err)
-	}
-	if binding := w.bindingAfter(); binding.Term <= leftover.Term {
+	leftover, known := w.decisionBefore()
+	if binding := w.bindingAfter(); known && binding.Term <= leftover.Term {
 		return w.refuse(StaleTerm, "a binding under term %d is not over term %d of the decision that an earlier binding left",
 			binding.Term, leftover.Term)
 	}
@@ -109,13 +103,10 @@ func vectorAgrees(w *write) *Refusal {
 // sequenceGrows within a term. A binding under a new term starts its scaler's own numbering, so there only the identity has
 // to be another one. A decision before this one that cannot be read says nothing to compare with.
 func sequenceGrows(w *write) *Refusal {
-	if !w.decision.was {
-		return nil
-	}
-	before, err := ParseDecision(w.decision.before)
+	before, known := w.decisionBefore()
 	after := w.decisionAfter()
 	switch {
-	case err != nil:
+	case !known:
 		return nil
 	case after.DecisionID == before.DecisionID:
 		return w.refuse(StaleDecision, "decision %s was committed before", after.DecisionID)
@@ -148,6 +139,12 @@ func epochLeads(w *write) *Refusal {
 		return w.refuse(StaleEpoch, "decision %s is of epoch %s, and epoch %s leads", id, id.Epoch, epoch)
 	}
 	return nil
+}
+
+// decisionBefore is false when there was none that can be read.
+func (w *write) decisionBefore() (Decision, bool) {
+	decision, err := ParseDecision(w.decision.before)
+	return decision, err == nil
 }
 
 // bindingAfter and decisionAfter are called once rules before have seen that they can be read.

@@ -31,7 +31,7 @@ const (
 )
 
 // Refusal says why a write is refused, in sentences for the person or program that sent it.
-type Refusal struct {
+type Refusal struct { //nolint:errname // a verdict first; an error only for whoever returns it as one
 	Reason Reason
 	// Message names the deployment, the owner where there is one, the rule and the way out.
 	Message string
