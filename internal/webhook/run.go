@@ -27,10 +27,11 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 	if err != nil {
 		return err
 	}
-	config, err := kube.LoadConfig(kube.ConnectOptions{Kubeconfig: o.Kubeconfig, UserAgent: "model-deployment-scaler-webhook/" + p.Version})
+	config, err := kube.LoadConfig(o.Kubeconfig)
 	if err != nil {
 		return err
 	}
+	config.UserAgent = "model-deployment-scaler-webhook/" + p.Version
 	cluster, err := newCluster(config, o)
 	if err != nil {
 		return err
