@@ -195,7 +195,7 @@ func stamp(t time.Time) metav1.Time {
 	return metav1.NewTime(t)
 }
 
-func (s *State) role(name string) *RoleState {
+func (s State) role(name string) *RoleState {
 	for i := range s.Roles {
 		if s.Roles[i].Name == name {
 			return &s.Roles[i]
@@ -204,7 +204,7 @@ func (s *State) role(name string) *RoleState {
 	return nil
 }
 
-func (s *State) predictor(name string) *Predictor {
+func (s State) predictor(name string) *Predictor {
 	for i := range s.Predictors {
 		if s.Predictors[i].Name == name {
 			return &s.Predictors[i]
