@@ -30,11 +30,10 @@ type endpoint struct {
 	judge   judge
 	log     *zap.Logger
 	metrics *metrics
-	now     func() time.Time
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := e.now()
+	started := time.Now()
 	request, err := readReview(w, r)
 	if err != nil {
 		e.metrics.count(e.path, "", outcomeBadRequest)
@@ -46,7 +45,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := e.judgeSafely(ctx, request)
 	v.response.UID = request.UID
 	e.report(request, v)
-	e.metrics.observe(e.path, request.Operation, v.outcome, e.now().Sub(started))
+	e.metrics.observe(e.path, request.Operation, v.outcome, time.Since(started))
 	writeReview(w, v.response)
 }
 

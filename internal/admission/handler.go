@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -48,7 +47,7 @@ func New(o Options) http.Handler {
 		ValidateScalerPath: scalerValidator{o.Cluster}.judge,
 		FencePath:          fencer{o.Cluster, o.DeciderUser}.judge,
 	} {
-		mux.Handle(path, &endpoint{path: path[1:], judge: judge, log: o.Log, metrics: m, now: time.Now})
+		mux.Handle(path, &endpoint{path: path[1:], judge: judge, log: o.Log, metrics: m})
 	}
 	return mux
 }

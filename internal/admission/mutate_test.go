@@ -2,6 +2,7 @@ package admission
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,7 @@ func TestWhatCannotBeReadPassesToTheSchemaUnchanged(t *testing.T) {
 		"a mode that is a number":         scalerObject(`{"mode": 1}`),
 		"a quantity that is a word":       queueDepth(`"ratios": [{"numeratorRole": "a", "denominatorRole": "b", "min": "half"}], `),
 		"a quantity with a huge exponent": queueDepth(`"ratios": [{"numeratorRole": "a", "denominatorRole": "b", "min": "1e-99999999"}], `),
+		"a quantity of a million digits":  queueDepth(`"ratios": [{"numeratorRole": "a", "denominatorRole": "b", "min": "` + strings.Repeat("9", 1<<20) + `"}], `),
 		"an object that is a word":        `"x"`,
 		"a scaler under deletion": `{"kind": "ModelDeploymentScaler", "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
 			"spec": {"targetRef": {"name": "m1"}}}`,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -11,11 +12,14 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 )
 
-// hugeExponent finds numbers such as 1e-99999999, which take a quantity's parser seconds. The schema of the CRD refuses
-// them, but it judges after the mutating webhook.
+// hugeExponent finds numbers such as 1e-99999999, which take a quantity's parser seconds, as numbers of a million digits do.
+// The schema of the CRD refuses both, but it judges after the mutating webhook.
 var hugeExponent = regexp.MustCompile(`^[-+]?[0-9.]+[eE][-+]?[0-9]{3,}$`)
 
-var errHugeExponent = errors.New("a number has an exponent of more than two digits")
+// maxString is the longest string that the schema allows anywhere in a spec.
+const maxString = 253
+
+var errUnreasonable = errors.New("spec has a string of over 253 characters, or a number with an exponent of over two digits")
 
 // readScaler returns the scaler, and its spec as it was sent.
 func readScaler(raw []byte) (*workerv1.ModelDeploymentScaler, map[string]any, error) {
@@ -24,8 +28,8 @@ func readScaler(raw []byte) (*workerv1.ModelDeploymentScaler, map[string]any, er
 		return nil, nil, fmt.Errorf("reading the scaler: %w", err)
 	}
 	spec, _ := object.Object["spec"].(map[string]any)
-	if hasHugeExponent(spec) {
-		return nil, nil, fmt.Errorf("reading the scaler: %w", errHugeExponent)
+	if unreasonable(spec) {
+		return nil, nil, fmt.Errorf("reading the scaler: %w", errUnreasonable)
 	}
 	delete(object.Object, "status") // large, and nothing here depends on it
 	var scaler workerv1.ModelDeploymentScaler
@@ -35,22 +39,19 @@ func readScaler(raw []byte) (*workerv1.ModelDeploymentScaler, map[string]any, er
 	return &scaler, spec, nil
 }
 
-func hasHugeExponent(value any) bool {
+// unreasonable says whether the value holds a string that is not worth parsing.
+func unreasonable(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, item := range v {
-			if hasHugeExponent(item) {
+			if unreasonable(item) {
 				return true
 			}
 		}
 	case []any:
-		for _, item := range v {
-			if hasHugeExponent(item) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, unreasonable)
 	case string:
-		return hugeExponent.MatchString(v)
+		return len(v) > maxString || hugeExponent.MatchString(v)
 	}
 	return false
 }
