@@ -25,24 +25,23 @@ type record struct {
 // tick tries again.
 func (f *Fleet) compare(ctx context.Context, c *caches) {
 	v := c.view()
-	pass := &pass{Fleet: f, ctx: ctx, view: v, now: time.Now()}
+	pass := &pass{Fleet: f, view: v, now: time.Now()}
 	states := f.follow(v.deployments)
 	pass.forget(states)
 	for _, s := range states {
 		for _, i := range s.instances {
-			pass.instance(s, i)
+			pass.instance(ctx, s, i)
 		}
-		pass.status(s)
+		pass.status(ctx, s)
 	}
-	pass.endPods()
-	pass.strays()
+	pass.endPods(ctx)
+	pass.strays(ctx)
 	f.report(ctx, errors.Join(pass.failures...))
 }
 
 // pass is one comparison.
 type pass struct {
 	*Fleet
-	ctx context.Context
 	view
 	now      time.Time
 	failures []error
@@ -50,12 +49,12 @@ type pass struct {
 }
 
 // call the API server. It says whether that went well; failures that the next pass will see for itself are not kept.
-func (p *pass) call(do func(ctx context.Context) error) bool {
-	if p.down || p.ctx.Err() != nil {
+func (p *pass) call(ctx context.Context, do func(ctx context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if p.down || ctx.Err() != nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, callTimeout)
-	defer cancel()
 	err := do(ctx)
 	var status apierrors.APIStatus
 	switch {
@@ -106,7 +105,7 @@ func (p *pass) forget(states []state) {
 }
 
 // instance brings the objects of one instance in line with its state.
-func (p *pass) instance(s state, i sim.Instance) {
+func (p *pass) instance(ctx context.Context, s state, i sim.Instance) {
 	r := p.records[i.ID]
 	if r == nil {
 		r = &record{key: s.key(), members: make([]member, i.Role.Size)}
@@ -114,48 +113,48 @@ func (p *pass) instance(s state, i sim.Instance) {
 	}
 	switch i.State {
 	case sim.Deleting:
-		p.remove(r, i)
+		p.remove(ctx, r, i)
 	case sim.Settling:
-		p.release(r, i)
+		p.release(ctx, r, i)
 	default:
-		p.keep(s, i, r)
+		p.keep(ctx, s, i, r)
 	}
 }
 
 // keep an instance that should be there. Losing one of its Pods loses it.
-func (p *pass) keep(s state, i sim.Instance, r *record) {
+func (p *pass) keep(ctx context.Context, s state, i sim.Instance, r *record) {
 	for index := range r.members {
 		if m := &r.members[index]; m.uid == "" {
-			p.create(s, i, m, index)
-		} else if p.lost(m) {
+			p.create(ctx, s, i, m, index)
+		} else if p.lost(ctx, m) {
 			p.mu.Lock()
 			p.world.Lose(r.key, i.ID)
 			p.mu.Unlock()
 			return
 		} else {
-			p.run(s, i, m, index)
+			p.run(ctx, s, i, m, index)
 		}
 	}
-	p.queue(s, i, r)
+	p.queue(ctx, s, i, r)
 }
 
 // remove deletes the Pods of an instance, and says when they are gone.
-func (p *pass) remove(r *record, i sim.Instance) {
+func (p *pass) remove(ctx context.Context, r *record, i sim.Instance) {
 	gone := true
 	for _, m := range r.members {
 		p.listeners.shut(m.pod, true)
 		if pod := p.pods[m.uid]; pod != nil {
 			gone = false
-			p.delete(pod)
+			p.delete(ctx, pod)
 		}
 	}
 	p.tell(i.ID, func(l *left) { l.pods = gone })
 }
 
 // release deletes the Workload of an instance whose Pods are gone.
-func (p *pass) release(r *record, i sim.Instance) {
+func (p *pass) release(ctx context.Context, r *record, i sim.Instance) {
 	w := p.workloads[r.workload]
-	gone := w == nil || p.deleteWorkload(w)
+	gone := w == nil || p.deleteWorkload(ctx, w)
 	p.tell(i.ID, func(l *left) { l.workload = gone })
 }
 

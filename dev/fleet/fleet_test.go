@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-func TestMain(m *testing.M) { exit(testcluster.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testcluster.Run(m)) }
 
 const (
 	patience = 30 * time.Second

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -49,17 +50,17 @@ func newListeners(page func([]byte, sim.Key, int) ([]byte, bool)) *listeners {
 }
 
 // open starts to serve a Pod, unless it is served already. Only the leader of an instance has metrics.
-func (l *listeners) open(pod name, address string, key sim.Key, id int, leader bool) error {
+func (l *listeners) open(pod name, address netip.AddrPort, key sim.Key, id int, leader bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.serving[pod] != nil {
 		return nil
 	}
-	listener, err := net.Listen("tcp4", address)
+	listener, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(address))
 	if err != nil {
 		return fmt.Errorf("serving Pod %s/%s: %w", pod.namespace, pod.name, err)
 	}
-	s := &served{key: key, id: id, leader: leader, address: address}
+	s := &served{key: key, id: id, leader: leader, address: address.String()}
 	s.fault.Store(int32(l.faults[pod]))
 	s.server = &http.Server{Handler: l.handler(s), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	l.serving[pod] = s

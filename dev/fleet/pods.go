@@ -27,8 +27,8 @@ type member struct {
 // cacheLag after which a Pod that the cache does not show is asked for.
 const cacheLag = 3 * time.Second
 
-func (p *pass) create(s state, i sim.Instance, m *member, index int) {
-	p.call(func(ctx context.Context) error {
+func (p *pass) create(ctx context.Context, s state, i sim.Instance, m *member, index int) {
+	p.call(ctx, func(ctx context.Context) error {
 		pod, err := p.kube.CoreV1().Pods(s.Namespace).Create(ctx, newPod(s.deployment, i, index), metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating a Pod of %s/%s, %s/%d: %w", s.Namespace, s.Name, i.Role.Name, i.Ordinal, err)
@@ -39,7 +39,7 @@ func (p *pass) create(s state, i sim.Instance, m *member, index int) {
 }
 
 // lost says that a Pod was taken from outside: it is gone or going, and nobody here wanted that.
-func (p *pass) lost(m *member) bool {
+func (p *pass) lost(ctx context.Context, m *member) bool {
 	if pod := p.pods[m.uid]; pod != nil {
 		return pod.DeletionTimestamp != nil
 	}
@@ -47,7 +47,7 @@ func (p *pass) lost(m *member) bool {
 		return false
 	}
 	gone := false
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		pod, err := p.kube.CoreV1().Pods(m.pod.namespace).Get(ctx, m.pod.name, metav1.GetOptions{})
 		gone = apierrors.IsNotFound(err) || err == nil && string(pod.UID) != m.uid
 		return err
@@ -56,13 +56,13 @@ func (p *pass) lost(m *member) bool {
 }
 
 // run plays scheduler and kubelet for one Pod.
-func (p *pass) run(s state, i sim.Instance, m *member, index int) {
+func (p *pass) run(ctx context.Context, s state, i sim.Instance, m *member, index int) {
 	pod := p.pods[m.uid]
 	if pod == nil || !i.Admitted() {
 		return // not seen yet, or gated
 	}
 	if pod.Spec.NodeName == "" {
-		p.schedule(pod, i, index)
+		p.schedule(ctx, pod, i, index)
 		return
 	}
 	if !m.address.IsValid() {
@@ -70,7 +70,7 @@ func (p *pass) run(s state, i sim.Instance, m *member, index int) {
 			return
 		}
 	}
-	p.mark(pod, i, index)
+	p.mark(ctx, pod, i, index)
 	ready := i.State == sim.Ready && p.serve(s, i, m, index)
 	if !ready {
 		p.listeners.shut(m.pod, false)
@@ -79,7 +79,7 @@ func (p *pass) run(s state, i sim.Instance, m *member, index int) {
 	if equality.Semantic.DeepEqual(status, pod.Status) {
 		return
 	}
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		changed := pod.DeepCopy()
 		changed.Status = status
 		_, err := p.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
@@ -96,7 +96,7 @@ func (p *pass) address(uid string) netip.Addr {
 }
 
 func (p *pass) serve(s state, i sim.Instance, m *member, index int) bool {
-	address := netip.AddrPortFrom(m.address, uint16(s.port(i.Role.Name))).String()
+	address := netip.AddrPortFrom(m.address, uint16(s.port(i.Role.Name)))
 	if err := p.listeners.open(m.pod, address, s.key(), i.ID, index == 0); err != nil {
 		p.failures = append(p.failures, err)
 		return false
@@ -105,15 +105,15 @@ func (p *pass) serve(s state, i sim.Instance, m *member, index int) bool {
 }
 
 // schedule opens the gate of a Pod and binds it to a node, which nobody checks the existence of.
-func (p *pass) schedule(pod *corev1.Pod, i sim.Instance, index int) {
+func (p *pass) schedule(ctx context.Context, pod *corev1.Pod, i sim.Instance, index int) {
 	pods := p.kube.CoreV1().Pods(pod.Namespace)
-	if len(pod.Spec.SchedulingGates) > 0 && !p.call(func(ctx context.Context) error {
+	if len(pod.Spec.SchedulingGates) > 0 && !p.call(ctx, func(ctx context.Context) error {
 		_, err := pods.Patch(ctx, pod.Name, types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/schedulingGates"}]`), metav1.PatchOptions{})
 		return err
 	}) {
 		return
 	}
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		return pods.Bind(ctx, &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 			Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName(i, index)},
@@ -122,7 +122,7 @@ func (p *pass) schedule(pod *corev1.Pod, i sim.Instance, index int) {
 }
 
 // mark or unmark a leader as answering requests.
-func (p *pass) mark(pod *corev1.Pod, i sim.Instance, index int) {
+func (p *pass) mark(ctx context.Context, pod *corev1.Pod, i sim.Instance, index int) {
 	eligible := i.Eligible && index == 0
 	if marked := pod.Labels[target.EndpointEligibleLabel] == "true"; marked == eligible {
 		return
@@ -132,67 +132,8 @@ func (p *pass) mark(pod *corev1.Pod, i sim.Instance, index int) {
 		value = `"true"`
 	}
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"labels":{%q:%s}}}`, pod.UID, target.EndpointEligibleLabel, value)
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		_, err := p.kube.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	})
-}
-
-// delete tells a Pod to end, once.
-func (p *pass) delete(pod *corev1.Pod) {
-	if pod.DeletionTimestamp != nil {
-		return
-	}
-	p.call(func(ctx context.Context) error {
-		return p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	})
-}
-
-// endPods finishes deletions as a kubelet would: some time after a Pod was told to end, it is gone. Its address is free then.
-func (p *pass) endPods() {
-	for uid, pod := range p.pods {
-		if pod.DeletionTimestamp == nil {
-			continue
-		}
-		if _, seen := p.dying[uid]; !seen {
-			p.dying[uid] = p.now
-		}
-		if p.now.Sub(p.dying[uid]) < p.o.TerminationDelay {
-			continue
-		}
-		p.listeners.shut(name{pod.Namespace, pod.Name}, true)
-		p.call(func(ctx context.Context) error {
-			return p.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-				GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &pod.UID},
-			})
-		})
-	}
-	for uid := range p.dying {
-		if p.pods[uid] == nil {
-			delete(p.dying, uid)
-			p.addresses.giveBack(uid)
-		}
-	}
-}
-
-// strays are Pods and Workloads of instances that the world does not know, such as those of a deployment that is gone, or of
-// an earlier run.
-func (p *pass) strays() {
-	known := make(map[string]bool)
-	for _, r := range p.records {
-		known[r.workload] = true
-		for _, m := range r.members {
-			known[m.uid] = true
-		}
-	}
-	for uid, pod := range p.pods {
-		if !known[uid] {
-			p.delete(pod)
-		}
-	}
-	for uid, w := range p.workloads {
-		if !known[uid] && p.podsGone(w) {
-			p.deleteWorkload(w)
-		}
-	}
 }

@@ -19,7 +19,7 @@ import (
 
 // status writes the status of a deployment when it has changed: a merge patch on the version that was read, as its owner
 // writes it.
-func (p *pass) status(s state) {
+func (p *pass) status(ctx context.Context, s state) {
 	status := p.deploymentStatus(s)
 	if !changes(s.object, status) {
 		return
@@ -29,7 +29,7 @@ func (p *pass) status(s state) {
 		p.failures = append(p.failures, fmt.Errorf("writing the status of %s/%s: %w", s.Namespace, s.Name, err))
 		return
 	}
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		_, err := p.dynamic.Resource(deployments).Namespace(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})

@@ -6,28 +6,27 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/sim"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
 // queue plays Kueue for one instance: its Workload is composed when all its Pods exist, and admitted when the world says so.
-func (p *pass) queue(s state, i sim.Instance, r *record) {
+func (p *pass) queue(ctx context.Context, s state, i sim.Instance, r *record) {
 	for _, m := range r.members {
 		if m.uid == "" {
 			return
 		}
 	}
 	if r.workload == "" {
-		p.compose(s, i, r)
+		p.compose(ctx, s, i, r)
 		return
 	}
 	w := p.workloads[r.workload]
 	if w == nil || target.ParseWorkload(w).Admitted == i.Admitted() && hasConditions(w) {
 		return
 	}
-	p.call(func(ctx context.Context) error {
+	p.call(ctx, func(ctx context.Context) error {
 		changed := w.DeepCopy()
 		setConditions(changed, i.Admitted(), p.now)
 		_, err := p.dynamic.Resource(workloads).Namespace(w.GetNamespace()).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
@@ -35,8 +34,8 @@ func (p *pass) queue(s state, i sim.Instance, r *record) {
 	})
 }
 
-func (p *pass) compose(s state, i sim.Instance, r *record) {
-	p.call(func(ctx context.Context) error {
+func (p *pass) compose(ctx context.Context, s state, i sim.Instance, r *record) {
+	p.call(ctx, func(ctx context.Context) error {
 		w, err := p.dynamic.Resource(workloads).Namespace(s.Namespace).Create(ctx, newWorkload(s.deployment, i, r.members), metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("creating the Workload of %s/%s, %s/%d: %w", s.Namespace, s.Name, i.Role.Name, i.Ordinal, err)
@@ -46,9 +45,9 @@ func (p *pass) compose(s state, i sim.Instance, r *record) {
 	})
 }
 
-func (p *pass) deleteWorkload(w *unstructured.Unstructured) bool {
-	uid := types.UID(w.GetUID())
-	return p.call(func(ctx context.Context) error {
+func (p *pass) deleteWorkload(ctx context.Context, w *unstructured.Unstructured) bool {
+	uid := w.GetUID()
+	return p.call(ctx, func(ctx context.Context) error {
 		return p.dynamic.Resource(workloads).Namespace(w.GetNamespace()).Delete(ctx, w.GetName(), metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &uid},
 		})

@@ -40,10 +40,10 @@ func TestArrivalsDoNotDependOnHowTimeIsCut(t *testing.T) {
 		profile := rapid.SampledFrom([]Profile{
 			Constant(3, 700, 100), Ramp(0, 20, 30, 700, 100), Burst(1, 30, 10, 20, 700, 100), Day(1, 9, 40, 700, 100),
 		}).Draw(t, "profile")
-		whole := profile.Arrivals(nil, 0, 60)
+		whole := profile.Arrivals(nil, 0, 30)
 		var cut []Request
-		for from := 0.; from < 60; {
-			to := min(60, from+rapid.Float64Range(.01, 20).Draw(t, "span"))
+		for from := 0.; from < 30; {
+			to := min(30, from+rapid.Float64Range(.01, 20).Draw(t, "span"))
 			cut = profile.Arrivals(cut, from, to)
 			from = to
 		}

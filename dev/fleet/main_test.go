@@ -1,5 +1,0 @@
-package fleet
-
-import "os"
-
-func exit(code int) { os.Exit(code) }
