@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ type story struct {
 	*schedule
 	t        *testing.T
 	interval time.Duration
-	failing  bool
+	failing  atomic.Bool
 	start    time.Time
 	passes   []time.Duration
 }
@@ -47,7 +48,7 @@ func (s *story) work() bool {
 	switch {
 	case !run:
 		s.queue.AddAfter(name, wait)
-	case s.failing:
+	case s.failing.Load():
 		s.passes = append(s.passes, time.Since(s.start))
 		s.fail(name, time.Now())
 	default:
@@ -133,7 +134,7 @@ func TestAScalerThatAnEarlierLeaderReportedWaitsForItsObservations(t *testing.T)
 
 func TestAfterFailuresNothingRunsBeforeTheBackoffWhateverHappens(t *testing.T) {
 	tell(t, 5*second, func(s *story) {
-		s.failing = true
+		s.failing.Store(true)
 		s.force(testScaler)
 		s.expectRoles(testScaler, []string{"server"})
 		for at := second / 10; at < 300*second; at += second / 10 {
@@ -141,7 +142,7 @@ func TestAfterFailuresNothingRunsBeforeTheBackoffWhateverHappens(t *testing.T) {
 			s.force(testScaler)
 		}
 		require.InDelta(t, 14, len(s.passes), 3, "1 + 2 + 4 + 8 + 16 and then every 30 seconds")
-		s.failing = false
+		s.failing.Store(false)
 		s.at(340 * second)
 		require.Greater(t, len(s.passes), 14)
 	})

@@ -73,10 +73,7 @@ func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 
 // Create makes the Lease.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.mu.Lock()
-	bound := l.bound
-	l.mu.Unlock()
-	if bound {
+	if l.over(func() bool { return l.bound }) {
 		return fmt.Errorf("making lease %s: it was deleted while this copy led: %w", l.Describe(), ErrLeaseLost)
 	}
 	return l.write(ctx, record, l.Interface.Create)
@@ -84,13 +81,21 @@ func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 
 // Update renews or releases the Lease.
 func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.mu.Lock()
-	other := l.bound && int64(record.LeaderTransitions) != l.transitions
-	l.mu.Unlock()
-	if other {
+	if l.over(func() bool { return l.bound && int64(record.LeaderTransitions) != l.transitions }) {
 		return fmt.Errorf("renewing lease %s: another copy has led since: %w", l.Describe(), ErrLeaseLost)
 	}
 	return l.write(ctx, record, l.Interface.Update)
+}
+
+// over asks whether the bound leadership has ended; the Lease is not held any more then.
+func (l *guardedLock) over(ended func() bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !ended() {
+		return false
+	}
+	l.until = time.Time{}
+	return true
 }
 
 // write notes what a successful write makes of the Lease. One that gives it up counts before it is sent.
