@@ -48,7 +48,7 @@ func TestServicesReachPorts(t *testing.T) {
 		require.EqualValues(t, 8080, open["admin"])
 	}
 	require.Equal(t, corev1.ClusterIPNone, one[*corev1.Service](t, objects, "sampler").Spec.ClusterIP)
-	require.EqualValues(t, 443, one[*corev1.Service](t, objects, "webhook").Spec.Ports[0].Port)
+	require.EqualValues(t, 8443, one[*corev1.Service](t, objects, "webhook").Spec.Ports[0].Port)
 }
 
 // Every port that a container lists is one that its arguments open, on the Pod's own address.
