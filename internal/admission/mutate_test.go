@@ -73,6 +73,12 @@ func TestDefaultsAreStoredAndOnlyThose(t *testing.T) {
 			`, ` + proportional(`"0.1"`) + `}`),
 			[]string{"/spec/behavior/scaleDown/cooldownAfterAbortSeconds", "/spec/behavior/scaleDown/decodePostScaleUpGraceSeconds",
 				"/spec/behavior/scaleDown/stabilizationWindowSeconds", "/spec/behavior/scaleUp/maxStepPercent", "/spec/behavior/scaleUp/maxStepReplicas"}},
+		"zeros that the spec does not allow stay for the schema to refuse": {scalerObject(`{"mode": "", "suspend": false,
+			"sampling": {"intervalSeconds": 0, "pendingTimeoutSeconds": 300}, "rebalance": {"policy": "Opposing"},
+			"roles": [{"name": "server", "minReplicas": 0, "maxReplicas": 4}], "targetRef": {"name": "m1"},
+			"behavior": {"scaleUp": {"stabilizationWindowSeconds": 0, "maxStepReplicas": 4, "maxStepPercent": 100},
+				"scaleDown": {"stabilizationWindowSeconds": 300, "cooldownAfterAbortSeconds": 300, "decodePostScaleUpGraceSeconds": 120}}, ` +
+			proportional(`"0.1"`) + `}`), nil},
 		"a small policy": {queueDepth(""), []string{"/spec/algorithm/proportional/tolerance", "/spec/algorithm/type", "/spec/behavior", "/spec/mode",
 			"/spec/rebalance", "/spec/roles/0/minReplicas", "/spec/sampling"}},
 		"null for nothing": {queueDepth(`"behavior": null, "sampling": {"intervalSeconds": 30, "pendingTimeoutSeconds": null}, "mode": "Active", "rebalance": {"policy": "Disabled"}, `),

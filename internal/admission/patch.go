@@ -38,12 +38,28 @@ func difference(path string, sent, before, after any) []addition {
 	return []addition{{"add", path, after}}
 }
 
+// zeroStoresDefault are the members for which the spec says that zero stores the default ("Pacing and guards"). Any other
+// zero that was sent stays, and the schema refuses it.
+var zeroStoresDefault = []string{"maxStepReplicas", "maxStepPercent", "stabilizationWindowSeconds", "cooldownAfterAbortSeconds", "decodePostScaleUpGraceSeconds"}
+
 func differenceOfMaps(path string, sent, before, after map[string]any) (operations []addition) {
 	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if isZero(sent[key]) && !slices.Contains(zeroStoresDefault, key) {
+			continue
+		}
 		child := path + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 		operations = append(operations, difference(child, sent[key], before[key], after[key])...)
 	}
 	return operations
+}
+
+// isZero says that a member was sent as the zero of its type, which Go reads like an omission.
+func isZero(sent any) bool {
+	switch value := sent.(type) {
+	case string, float64, int64, bool:
+		return reflect.ValueOf(value).IsZero()
+	}
+	return false
 }
 
 func differenceOfLists(path string, sent, before, after []any) (operations []addition) {
