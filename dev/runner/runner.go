@@ -57,6 +57,16 @@ func New(o Options) (*Runner, error) {
 // Run starts everything and returns when ctx ends and all processes have ended and their Pods are deleted.
 func (r *Runner) Run(ctx context.Context, deployments []*appsv1.Deployment, services []*corev1.Service) error {
 	g, ctx := errgroup.WithContext(ctx)
+	if err := r.start(ctx, g, deployments); err != nil {
+		g.Go(func() error { return err }) // what runs already ends with it
+	}
+	for _, s := range services {
+		g.Go(func() error { return r.proxy(ctx, s) })
+	}
+	return g.Wait()
+}
+
+func (r *Runner) start(ctx context.Context, g *errgroup.Group, deployments []*appsv1.Deployment) error {
 	for _, d := range deployments {
 		for i := range replicas(d) {
 			p, err := r.newPod(d, i)
@@ -69,10 +79,7 @@ func (r *Runner) Run(ctx context.Context, deployments []*appsv1.Deployment, serv
 			g.Go(func() error { return p.run(ctx) })
 		}
 	}
-	for _, s := range services {
-		g.Go(func() error { return r.proxy(ctx, s) })
-	}
-	return g.Wait()
+	return nil
 }
 
 func replicas(d *appsv1.Deployment) int32 {

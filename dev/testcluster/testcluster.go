@@ -1,16 +1,18 @@
 package testcluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"gpustack.ai/model-deployment-scaler/dev/controlplane"
 )
 
 // Cluster is a running API server.
@@ -19,7 +21,7 @@ type Cluster struct {
 	// Block of loopback addresses that is the cluster's own, as "127.K"; empty for a cluster that was not started here.
 	Block string
 
-	process *process // nil: not started here
+	process *controlplane.Process // nil: not started here
 }
 
 var shared struct {
@@ -58,7 +60,11 @@ func Start() (*Cluster, error) {
 		}
 		return &Cluster{Kubeconfig: path}, nil
 	}
-	return startDevcluster()
+	process, err := controlplane.Start(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("starting a test cluster: %w", err)
+	}
+	return &Cluster{Kubeconfig: process.Kubeconfig, Block: process.Block, process: process}, nil
 }
 
 // Stop stops a cluster that was started here.
@@ -66,7 +72,7 @@ func (c *Cluster) Stop() error {
 	if c.process == nil {
 		return nil
 	}
-	return c.process.stop()
+	return c.process.Stop()
 }
 
 // Config is a client configuration with administrator rights, generous with requests.
@@ -94,31 +100,13 @@ func (c *Cluster) Apply(t testing.TB, paths ...string) {
 // Kubectl runs kubectl in the root of the module and returns what it printed.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	root, err := moduleRoot()
+	root, err := controlplane.Root()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), binary(root), append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
+	devcluster, err := controlplane.Binary("devcluster")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), devcluster, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
 	cmd.Dir = root
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "kubectl %v: %s", args, output)
 	return string(output)
-}
-
-func binary(root string) string { return filepath.Join(root, "bin", "devcluster") }
-
-// moduleRoot is the nearest directory upwards with a go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("finding the root of the module: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", fmt.Errorf("finding the root of the module: no go.mod in any directory upwards")
-		}
-		dir = parent
-	}
 }

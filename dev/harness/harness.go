@@ -1,0 +1,171 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"gpustack.ai/model-deployment-scaler/dev/controlplane"
+	"gpustack.ai/model-deployment-scaler/dev/fleet"
+	"gpustack.ai/model-deployment-scaler/dev/runner"
+)
+
+// Namespace of the system, and prefix of its images' names.
+const Namespace = "model-deployment-scaler"
+
+// Components are the programs, each a binary in bin/.
+var Components = []string{"sampler", "decider", "webhook"}
+
+// Options of a Cluster; the zero value is good.
+type Options struct {
+	// Kubeconfig of a running devcluster to use; empty starts one. Its objects stay, the webhook configurations are removed.
+	Kubeconfig string
+	// Fleet changes the options of the simulated engines.
+	Fleet func(*fleet.Options)
+	// Progress is told what happens next.
+	Progress func(step string)
+}
+
+// Cluster is the running system.
+type Cluster struct {
+	// Kubeconfig is a file with an administrator's rights; Config, Kube and Dynamic have them too.
+	Kubeconfig string
+	Config     *rest.Config
+	Kube       kubernetes.Interface
+	Dynamic    dynamic.Interface
+	// Runner runs the three programs, Fleet the engines.
+	Runner *runner.Runner
+	Fleet  *fleet.Fleet
+
+	o      Options
+	plane  *controlplane.Process // nil: not started here
+	block  string
+	dir    string
+	mapper meta.RESTMapper
+	cancel context.CancelFunc
+	ctx    context.Context // ends when something failed, or the caller's context
+	group  *errgroup.Group
+}
+
+// Start brings the system up. It runs until ctx ends; Stop must be called to wait for the end.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	c := &Cluster{o: o}
+	ctx, c.cancel = context.WithCancel(ctx)
+	c.group, c.ctx = errgroup.WithContext(ctx)
+	if err := c.start(); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start() error {
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"looking for the binaries", c.findBinaries},
+		{"starting etcd and kube-apiserver", c.startPlane},
+		{"applying the definitions", c.applyDefinitions},
+		{"making certificates and applying the manifests", c.applyManifests},
+		{"starting the simulated engines", c.startFleet},
+		{"starting samplers, deciders and webhook", c.startPrograms},
+		{"waiting for a leader and the webhook", c.awaitReady},
+	}
+	for _, step := range steps {
+		c.o.Progress(step.name)
+		if err := step.do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findBinaries says early, and all at once, what `make build` has not built.
+func (c *Cluster) findBinaries() (err error) {
+	for _, name := range append([]string{"devcluster"}, Components...) {
+		_, missing := controlplane.Binary(name)
+		err = errors.Join(err, missing)
+	}
+	if err != nil {
+		return err
+	}
+	if c.dir, err = os.MkdirTemp("", "model-deployment-scaler-"); err != nil {
+		return fmt.Errorf("making a folder for logs and certificates (is the disk full?): %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) startPlane() error {
+	c.Kubeconfig = c.o.Kubeconfig
+	if c.Kubeconfig != "" {
+		return c.connect()
+	}
+	plane, err := controlplane.Start(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.plane, c.block, c.Kubeconfig = plane, plane.Block, plane.Kubeconfig
+	c.group.Go(func() error {
+		select {
+		case <-c.ctx.Done():
+			return nil
+		case <-plane.Exited():
+			return errors.New("devcluster ended while it was in use")
+		}
+	})
+	return c.connect()
+}
+
+func (c *Cluster) startFleet() error {
+	prefix, err := netip.ParsePrefix(c.block + ".128.0/17")
+	if err != nil {
+		return fmt.Errorf("finding addresses for engines: %w", err)
+	}
+	o := fleet.NewOptions(c.Config, prefix)
+	if c.o.Fleet != nil {
+		c.o.Fleet(&o)
+	}
+	if c.Fleet, err = fleet.New(o); err != nil {
+		return err
+	}
+	c.group.Go(func() error { return c.Fleet.Run(c.ctx) })
+	return nil
+}
+
+// Done is closed when the system has failed, or its context ended.
+func (c *Cluster) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Stop ends programs and engines, then the API server, and removes what is on disk. It returns what failed at any time.
+func (c *Cluster) Stop() error {
+	c.cancel()
+	err := c.group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil // the end of the context, met in the middle of a call
+	}
+	if c.plane != nil {
+		err = errors.Join(err, c.plane.Stop())
+	} else if c.Kube != nil {
+		err = errors.Join(err, c.unregister())
+	}
+	if c.dir != "" {
+		err = errors.Join(err, os.RemoveAll(c.dir))
+	}
+	return err
+}
+
+func (c *Cluster) path(elements ...string) (string, error) {
+	root, err := controlplane.Root()
+	return filepath.Join(append([]string{root}, elements...)...), err
+}
