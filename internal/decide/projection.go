@@ -5,26 +5,38 @@ import (
 	"math/big"
 )
 
-// Search budgets in nodes (D27): one node is one count tried for one role.
+// Budgets of a search in nodes (D27): one node is one count tried for one role.
 const (
-	planningBudget = 20_000
+	planningBudget  = 20_000
+	admissionBudget = 200_000
 )
+
+// widestBox is the most counts that a role can be searched over: all that its bounds may allow (spec "Bounds and ratios").
+const widestBox = 1024
 
 // tieSlack is how near two sums of ratio distances may be before they are compared as exact fractions.
 const tieSlack = 1e-9
 
-// search is a branch-and-bound over the integer box of a component: it looks for the vector within all bands that is best by
-// the order of score. It is exact, deterministic, and ends undecided when its budget does.
+// search looks for the vector within a component's box and bands that is best by the order of score. It is exact and
+// deterministic, and ends undecided when its budget does.
+//
+// It first learns, along a tree of links, how far from the wish the rest of the tree must at least be for every count of a
+// role. Then it tries counts from the root on and follows only those that can still end within a limit of the distance: at
+// first the tree's own least distance, which without cycles is the answer, then the next one that was passed by.
 type search struct {
-	links    []link
-	wish     []int32 // counts after the stages
-	low, top []int32 // the box
-	budget   int
+	links  []link
+	tree   []branch // parents before children
+	wish   []int32  // counts after the stages; like all slices here by the role's place in the component
+	low    []int32  // the box
+	top    []int32
+	budget int
 
-	boxes  []int32 // low and top of every depth
 	counts []int32 // the vector being built
+	fixed  []bool  // which of it is there
+	limit  int64   // distance that is looked for
+	passed int64   // the least distance over the limit that was met
 	best   []int32
-	score  score // of best
+	score  score // of best; its distance is negative when there is none
 }
 
 // score orders vectors (D27): nearest to the wish, nearest to the ratio targets, least shortage, least total. What is still equal is
@@ -51,28 +63,35 @@ func newSearch(c *component, upward bool, budget int) *search {
 	return s
 }
 
-// run returns the best vector. The current one is in the box and within the bands, so there always is one.
+// run returns the best vector; false when there is none or the budget ended before it was certain.
 func (s *search) run() ([]int32, bool) {
 	for i := range s.wish {
+		switch {
+		case s.low[i] > s.top[i]:
+			return nil, false
+		case int64(s.top[i])-int64(s.low[i]) >= widestBox:
+			s.budget = 0
+			return nil, false
+		}
 		s.counts[i] = max(s.low[i], min(s.top[i], s.wish[i]))
 	}
 	if s.legal(s.counts) {
 		return s.counts, true // every role as near as its box allows: nothing can be nearer
 	}
-	s.score.distance = math.MaxInt64
-	low, top := s.low, s.top
-	s.descend(0, 0, 0, low, top)
-	return s.best, s.budget > 0 && s.score.distance < math.MaxInt64
-}
-
-// box is the memory for what is left of the box below depth i.
-func (s *search) box(i int) (low, top []int32) {
-	n := len(s.wish)
-	if s.boxes == nil {
-		s.boxes = make([]int32, 2*n*n)
+	s.score.distance = -1
+	s.fixed = make([]bool, len(s.wish))
+	s.learn()
+	for s.limit = s.leastOf(0); s.limit < unreachable; s.limit = s.passed {
+		s.passed = unreachable
+		s.descend(0, s.leastOf(0), 0, 0)
+		if s.budget <= 0 {
+			return nil, false
+		}
+		if s.score.distance >= 0 {
+			return s.best, true
+		}
 	}
-	at := s.boxes[2*n*i:]
-	return at[:n], at[n : 2*n]
+	return nil, false
 }
 
 func (s *search) legal(counts []int32) bool {
@@ -84,115 +103,77 @@ func (s *search) legal(counts []int32) bool {
 	return true
 }
 
-// descend fixes role i and those after it. distance is that of the roles before it, ratio that of the links among them; low
-// and top are what the bands leave of the box.
-func (s *search) descend(i int, distance int64, ratio float64, low, top []int32) {
-	if i == len(s.wish) {
-		s.keep(distance, ratio)
+// descend fixes the role of tree[i] and those after it. bound is the least distance of the whole vector by the tree; ratio and
+// shortage are those of the roles before it.
+func (s *search) descend(i int, bound int64, ratio float64, shortage int64) {
+	if i == len(s.tree) {
+		s.keep(bound, ratio, shortage)
 		return
 	}
-	rest := s.distanceOfRest(i+1, low, top)
-	nextLow, nextTop := s.box(i)
-	values := nearestFirst(s.wish[i], low[i], top[i])
+	b := &s.tree[i]
+	without := bound - s.leastOf(i)
+	low, top := s.window(b.place)
+	values := nearestFirst(s.wish[b.place], low, top)
 	for value, more := values.next(); more; value, more = values.next() {
-		at := distance + gap(value, s.wish[i])
-		if at+rest > s.score.distance {
-			return // values only get farther
+		within := without + b.cost[value-s.low[b.place]]
+		if within > s.limit {
+			s.passed = min(s.passed, within)
+			continue
 		}
 		if s.budget--; s.budget <= 0 {
 			return
 		}
-		s.counts[i] = value
-		added, legal := s.linksTo(i)
-		if !legal || at+rest == s.score.distance && ratio+added > s.score.ratio+tieSlack {
+		s.counts[b.place] = value
+		off := ratio + s.offTarget(b.place)
+		short := shortage + max(0, int64(s.wish[b.place])-int64(value))
+		if s.hopeless(off, short) {
 			continue
 		}
-		copy(nextLow, low)
-		copy(nextTop, top)
-		nextLow[i], nextTop[i] = value, value
-		if s.tighten(nextLow, nextTop) {
-			s.descend(i+1, at, ratio+added, nextLow, nextTop)
-		}
+		s.fixed[b.place] = true
+		s.descend(i+1, within, off, short)
+		s.fixed[b.place] = false
 	}
 }
 
-// linksTo is the ratio distance of the links between role i and the roles before it; false when a band is broken.
-func (s *search) linksTo(i int) (float64, bool) {
+// hopeless says that no vector with so much behind it can be better than the best one.
+func (s *search) hopeless(ratio float64, shortage int64) bool {
+	if s.score.distance < 0 || ratio < s.score.ratio-tieSlack {
+		return false
+	}
+	return ratio > s.score.ratio+tieSlack || s.score.ratio == 0 && ratio == 0 && shortage > s.score.shortage
+}
+
+// window is what the links with fixed roles leave of a role's box.
+func (s *search) window(place int) (low, top int32) {
+	low, top = s.low[place], s.top[place]
+	for i := range s.links {
+		l := &s.links[i]
+		if other := l.other(place); other >= 0 && s.fixed[other] {
+			low, top = l.beside(place, s.counts[other], low, top)
+		}
+	}
+	return low, top
+}
+
+// offTarget is the distance of the links between a role and the fixed ones from their ratio targets.
+func (s *search) offTarget(place int) float64 {
 	sum := 0.0
-	for _, l := range s.links {
-		if max(l.numerator, l.denominator) != i {
-			continue
+	for i := range s.links {
+		l := &s.links[i]
+		if other := l.other(place); l.target.there && other >= 0 && s.fixed[other] {
+			sum += math.Abs(float64(s.counts[l.numerator])/float64(s.counts[l.denominator]) - l.target.approximate)
 		}
-		n, d := s.counts[l.numerator], s.counts[l.denominator]
-		if !l.allows(n, d) {
-			return 0, false
-		}
-		if l.target.there {
-			sum += math.Abs(float64(n)/float64(d) - l.target.approximate)
-		}
-	}
-	return sum, true
-}
-
-// distanceOfRest is the least distance that the roles from i on must add.
-func (s *search) distanceOfRest(i int, low, top []int32) int64 {
-	sum := int64(0)
-	for ; i < len(s.wish); i++ {
-		sum += max(0, int64(low[i])-int64(s.wish[i]), int64(s.wish[i])-int64(top[i]))
 	}
 	return sum
 }
 
-// tighten drops counts that no band can hold beside the others'; false when a role has none left. It errs on the wide side:
-// what is legal is decided by the bands themselves.
-func (s *search) tighten(low, top []int32) bool {
-	for changed := true; changed; {
-		changed = false
-		for _, l := range s.links {
-			n, d := l.numerator, l.denominator
-			if l.min.there {
-				changed = raise(&low[n], float64(low[d])*l.min.approximate) || changed
-				changed = lower(&top[d], float64(top[n])/l.min.approximate) || changed
-			}
-			if l.max.there {
-				changed = lower(&top[n], float64(top[d])*l.max.approximate) || changed
-				changed = raise(&low[d], float64(low[n])/l.max.approximate) || changed
-			}
-			if low[n] > top[n] || low[d] > top[d] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// widening of the bounds that tighten computes, over the slack of the bands.
-const widening = 2 * ratioSlack
-
-func raise(low *int32, bound float64) bool {
-	if b := math.Ceil(bound*(1-widening) - ceilingSlack); b > float64(*low) {
-		*low = int32(min(b, math.MaxInt32))
-		return true
-	}
-	return false
-}
-
-func lower(top *int32, bound float64) bool {
-	if b := math.Floor(bound*(1+widening) + ceilingSlack); b < float64(*top) {
-		*top = int32(max(b, 0))
-		return true
-	}
-	return false
-}
-
 // keep takes the finished vector when it is better than the best so far.
-func (s *search) keep(distance int64, ratio float64) {
-	found := score{distance: distance, ratio: ratio}
-	for i, count := range s.counts {
-		found.shortage += max(0, int64(s.wish[i])-int64(count))
+func (s *search) keep(distance int64, ratio float64, shortage int64) {
+	found := score{distance: distance, ratio: ratio, shortage: shortage}
+	for _, count := range s.counts {
 		found.total += int64(count)
 	}
-	if s.better(found) {
+	if s.score.distance < 0 || s.better(found) {
 		s.score = found
 		copy(s.best, s.counts)
 	}
@@ -255,7 +236,7 @@ func nearestFirst(wish, low, top int32) outward {
 }
 
 func (o *outward) next() (value int32, more bool) {
-	switch left, right := o.down >= o.low, o.up <= o.top; {
+	switch left, right := o.down >= o.low && o.down <= o.top, o.up >= o.low && o.up <= o.top; {
 	case left && (!right || o.wish-o.down <= o.up-o.wish):
 		o.down--
 		return int32(o.down + 1), true

@@ -52,22 +52,29 @@ func limitOf(q *resource.Quantity) limit {
 
 // allows says whether the two counts lie within the band, exactly but for the slack.
 func (b *band) allows(numerator, denominator int32) bool {
-	n, d := uint64(max(0, numerator)), uint64(max(0, denominator))
-	ratio := product(n, nanoParts, slackParts)
-	if b.min.there && ratio.less(product(b.min.nanos, slackParts-1, d)) {
-		return false
-	}
-	return !b.max.there || !product(b.max.nanos, slackParts+1, d).less(ratio)
+	return b.atLeast(numerator, denominator) && b.atMost(numerator, denominator)
 }
+
+func (b *band) atLeast(numerator, denominator int32) bool {
+	return !b.min.there || !scaled(numerator).less(product(b.min.nanos, slackParts-1, counted(denominator)))
+}
+
+func (b *band) atMost(numerator, denominator int32) bool {
+	return !b.max.there || !product(b.max.nanos, slackParts+1, counted(denominator)).less(scaled(numerator))
+}
+
+func scaled(count int32) wide { return product(counted(count), nanoParts, slackParts) }
+
+func counted(count int32) uint64 { return uint64(max(0, count)) }
 
 // String is the band as people read it: "prefill/decode within [0.5, 2]".
 func (b *band) String() string {
 	low, high := "0", "no limit"
 	if b.min.there {
-		low = fmt.Sprintf("%g", b.min.approximate)
+		low = fmt.Sprintf("%.9g", b.min.approximate)
 	}
 	if b.max.there {
-		high = fmt.Sprintf("%g", b.max.approximate)
+		high = fmt.Sprintf("%.9g", b.max.approximate)
 	}
 	return fmt.Sprintf("%s/%s within [%s, %s]", b.numerator, b.denominator, low, high)
 }
