@@ -60,7 +60,7 @@ func (l *leader) run(ctx context.Context) error {
 		l.touch(targetOf(s))
 	}
 	l.reassign() // readings that arrive with the sessions have to be wanted by then
-	if err := l.cache.Subscribe(l.changes(), l.log); err != nil {
+	if err := l.cache.Subscribe(ctx, l.changes(), l.log); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -70,7 +70,7 @@ func (l *leader) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// changes connects the caches to the schedule. Everything that is there already is told first.
+// changes connects the caches to the schedule.
 func (l *leader) changes() kube.Changes {
 	return kube.Changes{
 		Scaler: func(s *workerv1.ModelDeploymentScaler) {

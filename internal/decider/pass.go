@@ -41,6 +41,9 @@ func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Dura
 		if v == nil || err != nil {
 			return 0, err
 		}
+		if v.memory.unsaved { // nothing is written before this is, and nothing planned twice on one observation (D33)
+			return interval(&v.in.Scaler.Spec), l.save(ctx, v.memory, v.scaler, v.memory.state.Status())
+		}
 		d := decide.Plan(v.in)
 		if d.Reread && !v.in.Live {
 			live = true
@@ -79,9 +82,6 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 	if live {
 		m.latest = nil // nothing is newer than a live read, not even what we wrote before a restored backup
 	}
-	if err := l.settleDebt(ctx, m, scaler); err != nil {
-		return nil, err
-	}
 	snapshot, err := l.snapshot(ctx, targetOf(scaler), live)
 	if err != nil {
 		return nil, err
@@ -94,14 +94,6 @@ func (l *leader) snapshot(ctx context.Context, on types.NamespacedName, live boo
 		return l.cache.SnapshotLive(ctx, on)
 	}
 	return l.cache.Snapshot(on)
-}
-
-// settleDebt stores the status of the last commit, when that failed in the pass that made it (D33).
-func (l *leader) settleDebt(ctx context.Context, m *memory, scaler *workerv1.ModelDeploymentScaler) error {
-	if !m.unsaved {
-		return nil
-	}
-	return l.save(ctx, m, scaler, m.state.Status())
 }
 
 // input puts together what the planner may know.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"go.uber.org/zap"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,8 +47,8 @@ func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
 	}
 	fields := []zap.Field{zap.Stringer("scaler", v.name), zap.Strings("kinds", kinds)}
 	if d.Commit != nil {
-		fields = append(fields, zap.String("decision", d.Commit.Decision.DecisionID), zap.String("vector", vector(d.Commit)),
-			zap.String("why", d.Commit.Why), zap.Any("trace", d.Trace))
+		fields = append(fields, zap.String("decision", d.Commit.Decision.DecisionID), zap.Any("baseline", d.Commit.Baseline),
+			zap.Any("vector", d.Commit.Decision.Vector), zap.String("why", d.Commit.Why), zap.Any("trace", d.Trace))
 	}
 	if failed != nil {
 		l.tellFailure(v, fields, failed)
@@ -111,21 +108,9 @@ func writeEvents(v *view, d decide.Decision) (events []kube.Event) {
 	}
 	if d.Commit != nil {
 		undone := d.Commit.Kind == fence.CommitRollback || d.Commit.Kind == fence.CommitRestore
-		events = append(events, kube.Event{Warning: undone, Reason: commitEvents[d.Commit.Kind], Action: kube.ActionCommit,
-			Note: fmt.Sprintf("%s: %s", vector(d.Commit), d.Commit.Why)})
+		events = append(events, kube.Event{Warning: undone, Reason: commitEvents[d.Commit.Kind], Action: kube.ActionCommit, Note: d.Commit.Why})
 	}
 	return events
-}
-
-// vector says which counts a commit changes: "decode 2 to 3, prefill 4 to 5".
-func vector(c *decide.Commit) string {
-	var parts []string
-	for _, role := range slices.Sorted(maps.Keys(c.Decision.Vector)) {
-		if from, to := c.Baseline[role], c.Decision.Vector[role]; from != to {
-			parts = append(parts, fmt.Sprintf("%s %d to %d", role, from, to))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // bad says of which status a condition type is bad news.

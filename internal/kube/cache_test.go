@@ -227,7 +227,7 @@ func TestChangesThatMatterAreTold(t *testing.T) {
 	c, r := w.cache(), &recorder{}
 	s := w.scaler("s", "md")
 	require.Eventually(t, func() bool { return c.Scaler(w.name("s")) != nil }, patience, tick)
-	require.NoError(t, c.Subscribe(Changes{
+	require.NoError(t, c.Subscribe(t.Context(), Changes{
 		Scaler:   func(s *workerv1.ModelDeploymentScaler) { r.note("scaler", nameOf(s)) },
 		Target:   func(name types.NamespacedName) { r.note("target", name) },
 		Sampling: func(name types.NamespacedName) { r.note("sampling", name) },

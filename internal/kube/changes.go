@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -24,8 +25,8 @@ type Changes struct {
 	Samplers func()
 }
 
-// Subscribe tells changes from now on, and first everything that is there.
-func (c *Cache) Subscribe(changes Changes, log *zap.Logger) error {
+// Subscribe tells changes from now on. It returns when everything that is there already has been told.
+func (c *Cache) Subscribe(ctx context.Context, changes Changes, log *zap.Logger) error {
 	handlers := map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		c.scalers: onChange(log, func(old, new *workerv1.ModelDeploymentScaler) {
 			if scalerMoved(old, new) {
@@ -46,10 +47,16 @@ func (c *Cache) Subscribe(changes Changes, log *zap.Logger) error {
 	if c.samplers != nil {
 		handlers[c.samplers] = onChange(log, func(_, _ *corev1.Pod) { changes.Samplers() })
 	}
+	var told []cache.InformerSynced
 	for informer, handler := range handlers {
-		if _, err := informer.AddEventHandler(handler); err != nil {
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
 			return fmt.Errorf("subscribing to changes: %w", err)
 		}
+		told = append(told, registration.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), told...) {
+		return fmt.Errorf("subscribing to changes: %w", ctx.Err())
 	}
 	return nil
 }

@@ -1,0 +1,177 @@
+package decider
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// budgetLease allows so many writes more.
+type budgetLease struct{ left atomic.Int64 }
+
+func (l *budgetLease) Write(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if l.left.Add(-1) < 0 {
+		return nil, nil, kube.ErrLeaseLost
+	}
+	return heldLease{}.Write(ctx)
+}
+
+// handLeader is a leader whose passes the test runs by hand.
+type handLeader struct {
+	*leader
+	w     *world
+	lease *budgetLease
+	name  types.NamespacedName
+}
+
+const plenty = 1000
+
+func (w *world) handLeader(scaler string) *handLeader {
+	w.t.Helper()
+	log := zaptest.NewLogger(w.t, zaptest.Level(zap.WarnLevel))
+	cache, err := kube.NewCache(w.client, kube.CacheOptions{Namespace: w.namespace, WorkloadPoll: time.Minute, Log: log})
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cache.Run(ctx) }()
+	w.t.Cleanup(func() { cancel(); <-ended })
+	require.NoError(w.t, cache.WaitForSync(ctx))
+	events, err := kube.NewEvents(ctx, w.client)
+	require.NoError(w.t, err)
+	lease, epoch := &budgetLease{}, fence.Epoch{LeaseUID: "abcdef01", Transitions: 3}
+	lease.left.Store(plenty)
+	l := &leader{
+		cache: cache, writer: kube.NewWriter(w.client, lease, epoch), events: events, metrics: newMetrics(prometheus.NewRegistry()),
+		log: log, clock: newClock(), epoch: epoch, readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
+	}
+	w.eventually("the scaler and its instance are in view", func() bool {
+		s, err := cache.Snapshot(types.NamespacedName{Namespace: w.namespace, Name: "md"})
+		return err == nil && s != nil && target.Ready(s.Instances, "server") > 0 &&
+			cache.Scaler(types.NamespacedName{Namespace: w.namespace, Name: scaler}) != nil
+	})
+	return &handLeader{leader: l, w: w, lease: lease, name: types.NamespacedName{Namespace: w.namespace, Name: scaler}}
+}
+
+// see makes a complete observation of so many requests the latest.
+func (l *handLeader) see(requests float64) {
+	l.w.t.Helper()
+	s, err := l.cache.Snapshot(types.NamespacedName{Namespace: l.w.namespace, Name: "md"})
+	require.NoError(l.w.t, err)
+	key := observe.RoleKey{Namespace: s.Namespace, Deployment: s.Name, UID: s.UID, Role: "server"}
+	n := target.Ready(s.Instances, "server")
+	l.readings.retain(map[observe.RoleKey]bool{key: true})
+	require.True(l.w.t, l.readings.put("shard", observe.RoleObservation{
+		Key: key, Kind: observe.Server, Engine: observe.VLLM, Start: time.Now(), Interval: 5 * time.Second, Span: 5 * time.Second,
+		Coverage: observe.Coverage{ReadyReplicas: n, Targets: n, Selected: n, Answered: n, Rated: n},
+		State:    observe.Fresh, Running: observe.Known(requests), Waiting: observe.Known(0),
+		Prompt: observe.Known(1), RawPrompt: observe.Known(1), Generation: observe.Known(1), KVCacheUsage: observe.Known(0),
+	}, time.Now()))
+}
+
+func (l *handLeader) turn() error {
+	_, err := l.pass(l.w.t.Context(), l.name)
+	return err
+}
+
+func TestNothingIsWrittenToTheTargetUntilTheStatusOfTheLastCommitIsStored(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	l.see(28)
+	l.lease.left.Store(2) // the finalizer and the target, not the status
+	require.ErrorIs(t, l.turn(), kube.ErrLeaseLost)
+	require.Equal(t, int32(4), w.count())
+	require.Nil(t, w.scaler("s").Status.LastCommit)
+
+	w.eventually("the commit is in view", func() bool {
+		s, err := l.cache.Snapshot(types.NamespacedName{Namespace: w.namespace, Name: "md"})
+		return err == nil && target.Ready(s.Instances, "server") == 4
+	})
+	l.see(44)
+	require.ErrorIs(t, l.turn(), kube.ErrLeaseLost)
+	require.Equal(t, int32(4), w.count())
+
+	l.lease.left.Store(plenty)
+	require.NoError(t, l.turn())
+	require.Equal(t, int32(4), w.count(), "the pass that settles the debt plans nothing")
+	require.Equal(t, w.decision().String(), w.scaler("s").Status.LastCommit.DecisionID)
+	require.NoError(t, l.turn())
+	require.Equal(t, int32(6), w.count())
+}
+
+func TestMemoryThatBeganWithAnOutdatedStatusBeginsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	outdated := w.scaler("s")
+	l := w.handLeader("s")
+	left := outdated.Status.DeepCopy()
+	left.ObservedGeneration = 1
+	left.Binding = &workerv1.BindingStatus{TargetUID: "uid", TargetName: "md", Term: 7}
+	_, err := l.writer.WriteStatus(t.Context(), outdated, *left)
+	require.NoError(t, err)
+
+	m := l.memories.of(l.name, outdated)
+	require.ErrorIs(t, l.save(t.Context(), m, outdated, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}), errStatusMoved)
+	require.Equal(t, int64(7), m.state.Binding.Term)
+	require.Equal(t, int64(7), w.scaler("s").Status.Binding.Term)
+}
+
+func TestAnEditOfTheSpecDoesNotWithholdAReport(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	before := w.scaler("s")
+	l := w.handLeader("s")
+	w.patchScaler("s", `{"metadata":{"labels":{"edited":"yes"}}}`)
+	m := l.memories.of(l.name, before)
+	require.NoError(t, l.save(t.Context(), m, before, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}))
+	require.Equal(t, int64(1), w.scaler("s").Status.ObservedGeneration)
+	require.Equal(t, w.scaler("s").ResourceVersion, m.latest.ResourceVersion)
+}
+
+func TestAReportOnAScalerThatIsGoneIsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	before := w.scaler("s")
+	l := w.handLeader("s")
+	m := l.memories.of(l.name, before)
+	require.NoError(t, w.client.Scalers(w.namespace).Delete(t.Context(), "s", metav1.DeleteOptions{}))
+	require.NoError(t, l.save(t.Context(), m, before, before.Status))
+	w.scale("s", workerv1.ModeActive)
+	require.NoError(t, l.save(t.Context(), m, before, before.Status), "nor on one that was made anew")
+	require.Zero(t, w.scaler("s").Status.ObservedGeneration)
+}
+
+func TestAScalerThatIsGoneLeavesNothingBehind(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	l.see(28)
+	l.schedule.force(l.name)
+	require.NoError(t, l.turn())
+	require.NoError(t, w.client.Scalers(w.namespace).Delete(t.Context(), "s", metav1.DeleteOptions{}))
+	w.eventually("the deletion is in view", func() bool { s := l.cache.Scaler(l.name); return s != nil && s.DeletionTimestamp != nil })
+	require.NoError(t, l.turn())
+	_, bound := w.binding()
+	require.False(t, bound)
+	w.eventually("it is gone", func() bool { return l.cache.Scaler(l.name) == nil })
+	require.NoError(t, l.turn())
+	require.Empty(t, l.memories.byID)
+	require.Empty(t, l.schedule.timings)
+	series := make(chan prometheus.Metric, 100)
+	l.metrics.current.Collect(series)
+	require.Empty(t, series)
+}
