@@ -1,0 +1,208 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/dev/harness"
+	"gpustack.ai/model-deployment-scaler/internal/fence"
+	"gpustack.ai/model-deployment-scaler/internal/sim"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+const (
+	// patience covers a failover on a busy machine.
+	patience = 90 * time.Second
+	often    = 200 * time.Millisecond
+)
+
+// A request takes 2 s, so the queue depth is twice the rate; replicas should carry 8 each.
+var (
+	quiet = sim.Constant(2, 200, 120)  // 4 requests at a time: 1 replica
+	busy  = sim.Constant(16, 200, 120) // 32 requests at a time: 4 replicas
+)
+
+// stage is a namespace of the shared system for one test.
+type stage struct {
+	*harness.Cluster
+	t         *testing.T
+	namespace string
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{Cluster: system(t), t: t}
+	namespace, err := s.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.namespace = namespace.Name
+	t.Cleanup(s.end)
+	return s
+}
+
+// end shows what the test leaves when it failed, and deletes it.
+func (s *stage) end() {
+	ctx := context.Background() // the test's own has ended
+	if s.t.Failed() {
+		s.show(ctx)
+	}
+	require.NoError(s.t, s.Scalers(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(s.t, s.Targets(s.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(s.t, s.Kube.CoreV1().Namespaces().Delete(ctx, s.namespace, metav1.DeleteOptions{}))
+}
+
+func (s *stage) show(ctx context.Context) {
+	for _, list := range []func(context.Context, metav1.ListOptions) (string, error){s.listOf("scalers"), s.listOf("targets")} {
+		text, err := list(ctx, metav1.ListOptions{})
+		s.t.Log(text, err)
+	}
+	events, err := s.Kube.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
+	require.NoError(s.t, err)
+	for _, e := range events.Items {
+		s.t.Log(e.EventTime.Format("15:04:05"), e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note)
+	}
+}
+
+func (s *stage) listOf(what string) func(context.Context, metav1.ListOptions) (string, error) {
+	client := s.Scalers(s.namespace)
+	if what == "targets" {
+		client = s.Targets(s.namespace)
+	}
+	return func(ctx context.Context, o metav1.ListOptions) (string, error) {
+		list, err := client.List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			list.Items[i].SetManagedFields(nil)
+		}
+		text, err := yaml.Marshal(list)
+		return string(text), err
+	}
+}
+
+// deploy a model of one Server role, with traffic from the start.
+func (s *stage) deploy(name, engine string, replicas int, traffic sim.Traffic) {
+	s.t.Helper()
+	s.Fleet.SetTraffic(s.namespace, name, traffic)
+	require.NoError(s.t, s.Apply(s.t.Context(), s.namespace, fmt.Sprintf(`
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeployment
+metadata: {name: %s}
+spec:
+  model: {name: Qwen/Qwen3-8B}
+  engine: {name: %s}
+  roles: [{name: server, kind: Server, replicas: %d, instanceType: a100}]
+`, name, engine, replicas)))
+}
+
+// policy is a scaler of QueueDepth, as quick as the API allows.
+type policy struct {
+	name, target string
+	mode         workerv1.Mode
+	min, max     int
+	step         int // of one pass in either direction; 0: the defaults
+}
+
+func (s *stage) scale(p policy) {
+	s.t.Helper()
+	steps := ""
+	if p.step > 0 {
+		steps = fmt.Sprintf("stepPolicy: {type: Pods, value: %d}", p.step)
+	}
+	require.NoError(s.t, s.Apply(s.t.Context(), s.namespace, fmt.Sprintf(`
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: %s}
+spec:
+  targetRef: {name: %s}
+  mode: %s
+  sampling: {intervalSeconds: 5, pendingTimeoutSeconds: 60}
+  roles: [{name: server, minReplicas: %d, maxReplicas: %d}]
+  algorithm:
+    proportional: {metric: QueueDepth, roleTargets: [{name: server, target: "8"}]}
+  behavior:
+    scaleUp: {%s}
+    scaleDown: {stabilizationWindowSeconds: 10, %s}
+`, p.name, p.target, p.mode, p.min, p.max, steps, steps)))
+}
+
+// edit merges a patch into a scaler.
+func (s *stage) edit(scaler, patch string) {
+	s.t.Helper()
+	_, err := s.Scalers(s.namespace).Patch(s.t.Context(), scaler, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
+func (s *stage) eventually(what string, condition func() bool) {
+	s.t.Helper()
+	require.Eventually(s.t, condition, patience, often, what)
+}
+
+// scaler as it is now; an API server that is away for a moment is asked again.
+func (s *stage) scaler(name string) *workerv1.ModelDeploymentScaler {
+	s.t.Helper()
+	scaler, err := s.Scaler(s.t.Context(), s.namespace, name)
+	require.NoError(s.t, err)
+	return scaler
+}
+
+func (s *stage) deployment(name string) target.Deployment {
+	s.t.Helper()
+	d, err := s.Target(s.t.Context(), s.namespace, name)
+	require.NoError(s.t, err)
+	return d
+}
+
+func (s *stage) replicas(name string) int32 { return s.deployment(name).Roles[0].Replicas }
+
+// reports waits until a condition of a scaler is as wanted, and gives its message.
+func (s *stage) reports(scaler, kind string, status metav1.ConditionStatus, reason string) string {
+	s.t.Helper()
+	message := ""
+	s.eventually(fmt.Sprintf("scaler %s says %s=%s, %s", scaler, kind, status, reason), func() bool {
+		now := s.scaler(scaler)
+		c := meta.FindStatusCondition(now.Status.Conditions, kind)
+		if c == nil || c.ObservedGeneration != now.Generation {
+			return false
+		}
+		message = c.Message
+		return c.Status == status && c.Reason == reason
+	})
+	return message
+}
+
+// bound waits until a scaler owns its target, and gives the term.
+func (s *stage) bound(scaler, target string) int64 {
+	s.t.Helper()
+	s.reports(scaler, workerv1.ConditionActive, metav1.ConditionTrue, workerv1.ReasonActive)
+	binding, err := fence.ParseBinding(s.deployment(target).Annotations[fence.BindingAnnotation])
+	require.NoError(s.t, err)
+	require.Equal(s.t, scaler, binding.ScalerName)
+	return binding.Term
+}
+
+// event waits for an event about a scaler.
+func (s *stage) event(scaler, reason string) {
+	s.t.Helper()
+	s.eventually("event "+reason, func() bool {
+		events, err := s.Kube.EventsV1().Events(s.namespace).List(s.t.Context(), metav1.ListOptions{})
+		require.NoError(s.t, err)
+		for _, e := range events.Items {
+			if e.Reason == reason && e.Regarding.Name == scaler && strings.TrimSpace(e.Note) != "" {
+				return true
+			}
+		}
+		return false
+	})
+}
