@@ -71,8 +71,8 @@ func TestTheLifeOfAnActiveScaler(t *testing.T) {
 		}
 		return seen["ModelDeployment/Bound"] && seen["ModelDeploymentScaler/ScaledUp"] && seen["ModelDeployment/ScaledDown"]
 	})
-	require.Equal(t, 1.0, gauge(t, d, "mds_decider_leader"))
-	require.Equal(t, 2.0, gauge(t, d, "mds_decider_current_replicas"))
+	require.Equal(t, 1, int(gauge(t, d, "mds_decider_leader")))
+	require.Equal(t, 2, int(gauge(t, d, "mds_decider_current_replicas")))
 
 	w.patchScaler("s", `{"spec":{"suspend":true}}`)
 	w.eventually("the binding is released", func() bool { _, bound := w.binding(); return !bound })

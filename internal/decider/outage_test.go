@@ -142,7 +142,7 @@ func TestALeaderWhoseAPIServerHangsStopsPlanningInTime(t *testing.T) {
 	w := newWorld(t)
 	p := w.throughProxy()
 	w.sampler.load.Store(8)
-	d := w.decide("decider")
+	d := w.decide("decider", func(o *Options) { o.LeaseDuration, o.RenewDeadline = 6*time.Second, 4*time.Second })
 	w.scale("s", workerv1.ModeActive)
 	w.eventually("it is bound", func() bool { return w.condition("s", workerv1.ConditionBound) == "True/Bound" })
 

@@ -49,7 +49,7 @@ func (w *world) handLeader(scaler string) *handLeader {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cache.Run(ctx) }()
 	w.t.Cleanup(func() { cancel(); <-ended })
-	require.NoError(w.t, cache.WaitForSync(ctx))
+	require.True(w.t, cache.WaitForSync(ctx))
 	events, err := kube.NewEvents(ctx, w.client)
 	require.NoError(w.t, err)
 	lease, epoch := &budgetLease{}, fence.Epoch{LeaseUID: "abcdef01", Transitions: 3}

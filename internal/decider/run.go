@@ -56,7 +56,7 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 		g.Go(func() error { return d.certs.Run(ctx) })
 	}
 	g.Go(func() error {
-		if err := d.cache.WaitForSync(ctx); err != nil {
+		if !d.cache.WaitForSync(ctx) {
 			return nil // ended before it began
 		}
 		return d.election.Run(ctx, d.lead)

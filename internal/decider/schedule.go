@@ -1,12 +1,12 @@
 package decider
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -99,7 +99,7 @@ func (s *schedule) observed(name types.NamespacedName, role string, now time.Tim
 func (t *timing) complete() bool { return len(t.roles) > 0 && len(t.waiting) == 0 }
 
 // begin says whether a pass is to run now; if not, when to ask again.
-func (s *schedule) begin(name types.NamespacedName, now time.Time) (run bool, wait time.Duration) {
+func (s *schedule) begin(name types.NamespacedName, now time.Time) (run bool, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.timing(name)
@@ -134,22 +134,22 @@ func (s *schedule) succeed(name types.NamespacedName, interval time.Duration) {
 func (s *schedule) fail(name types.NamespacedName, now time.Time) int {
 	s.mu.Lock()
 	t := s.timing(name)
-	wait := backoff(t.failures)
+	delay := backoff(t.failures)
 	t.failures++
-	t.forced, t.retry = true, now.Add(wait)
+	t.forced, t.retry = true, now.Add(delay)
 	failures := t.failures
 	s.mu.Unlock()
-	s.queue.AddAfter(name, wait)
+	s.queue.AddAfter(name, delay)
 	return failures
 }
 
-// backoff after that many earlier failures, give or take a fifth.
+// backoff after that many earlier failures, and up to two fifths more.
 func backoff(failures int) time.Duration {
-	wait := maxBackoff
+	delay := maxBackoff
 	if failures < 5 {
-		wait = min(maxBackoff, firstBackoff<<failures)
+		delay = min(maxBackoff, firstBackoff<<failures)
 	}
-	return time.Duration(float64(wait) * (0.8 + 0.4*rand.Float64()))
+	return wait.Jitter(delay, 0.4)
 }
 
 // forget drops a scaler that is gone.

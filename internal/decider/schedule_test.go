@@ -141,10 +141,11 @@ func TestAfterFailuresNothingRunsBeforeTheBackoffWhateverHappens(t *testing.T) {
 			s.see(at, "server")
 			s.force(testScaler)
 		}
-		require.InDelta(t, 14, len(s.passes), 3, "1 + 2 + 4 + 8 + 16 and then every 30 seconds")
+		require.InDelta(t, 12, len(s.passes), 3, "1 + 2 + 4 + 8 + 16 and then every 30 seconds")
 		s.failing.Store(false)
-		s.at(340 * second)
-		require.Greater(t, len(s.passes), 14)
+		failed := len(s.passes)
+		s.at(345 * second)
+		require.Greater(t, len(s.passes), failed)
 	})
 }
 
@@ -163,8 +164,8 @@ func TestBackoffGrowsStaysBoundedAndDiffers(t *testing.T) {
 	different := map[time.Duration]bool{}
 	for failures := range 100 {
 		wait := backoff(failures)
-		require.GreaterOrEqual(t, wait, 4*firstBackoff/5)
-		require.LessOrEqual(t, wait, 6*maxBackoff/5)
+		require.GreaterOrEqual(t, wait, firstBackoff)
+		require.LessOrEqual(t, wait, 7*maxBackoff/5)
 		different[wait] = true
 	}
 	require.Greater(t, len(different), 50)

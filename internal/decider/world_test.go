@@ -233,7 +233,7 @@ func (w *world) decide(identity string, adjust ...func(*Options)) *running {
 	o := NewOptions()
 	o.Kubeconfig, o.Namespace, o.Identity = w.kubeconfig, w.namespace, identity
 	o.InsecureLoopback, o.SamplerAddresses = true, []string{w.sampler.address}
-	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 6*time.Second, 4*time.Second, 200*time.Millisecond
+	o.RetryPeriod = 200 * time.Millisecond
 	for _, f := range adjust {
 		f(o)
 	}

@@ -105,16 +105,16 @@ func (c *Cache) Synced() error {
 	return nil
 }
 
-// WaitForSync returns when every cache is warm, or with the error of ctx.
-func (c *Cache) WaitForSync(ctx context.Context) error {
+// WaitForSync returns true when every cache is warm, or false when ctx ends before.
+func (c *Cache) WaitForSync(ctx context.Context) bool {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
 	for c.Synced() != nil {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return false
 		case <-ticker.C:
 		}
 	}
-	return nil
+	return true
 }

@@ -35,7 +35,7 @@ func (w *world) cache() *Cache {
 		_ = c.Run(ctx)
 	}()
 	w.t.Cleanup(func() { cancel(); <-ended })
-	require.NoError(w.t, c.WaitForSync(ctx))
+	require.True(w.t, c.WaitForSync(ctx))
 	return c
 }
 

@@ -29,7 +29,7 @@ func (w *world) candidate(identity string) *candidate {
 	w.t.Helper()
 	e, err := NewElection(w.client.Leases, ElectionOptions{
 		Namespace: w.namespace, Name: "decider", Identity: identity,
-		Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond,
+		Duration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: 200 * time.Millisecond,
 	})
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -235,7 +235,7 @@ func TestAWriteMayTakeNoLongerThanTheMarginAndOutlivesAShutdown(t *testing.T) {
 func TestAnErrorOfTheWorkIsReturned(t *testing.T) {
 	w := newWorld(t)
 	e, err := NewElection(w.client.Leases, ElectionOptions{Namespace: w.namespace, Name: "decider", Identity: "leader",
-		Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond})
+		Duration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: 200 * time.Millisecond})
 	require.NoError(t, err)
 	broken := errors.New("broken")
 	require.ErrorIs(t, e.Run(t.Context(), func(context.Context, fence.Epoch) error { return broken }), broken)

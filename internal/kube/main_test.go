@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(testcluster.Run(m)) }
 
 // patience of a test with a real API server.
 const (
-	patience = 20 * time.Second
+	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 )
 
