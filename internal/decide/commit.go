@@ -128,6 +128,8 @@ func (p *pass) adopt(d fence.Decision) {
 	c := Commit{Decision: d, Kind: kindOf(d.DecisionID), Baseline: baseline}
 	p.keepRoles()
 	switch c.Kind {
+	case fence.CommitUp, fence.CommitDown:
+		p.endBefore(c.Kind)
 	case fence.CommitRollback:
 		c.exhausted = p.exhaustionAfter(baseline, d.Vector)
 		c.rebalance = p.afterRollback()
@@ -137,6 +139,17 @@ func (p *pass) adopt(d fence.Decision) {
 		c.rebalance = p.adoptedTransfer(c.Kind, baseline, d.Vector)
 	}
 	p.state = p.state.after(c, p.now, p.target.Generation)
+}
+
+// endBefore takes over what an adopted ordinary commit proves: no transfer was running any more, and, if it grew, an earlier
+// cohort had been admitted.
+func (p *pass) endBefore(kind fence.CommitKind) {
+	if kind == fence.CommitUp && p.state.PendingCohort != nil {
+		p.state.Exhaustion, p.state.Rebalance = nil, nil
+	}
+	if transferRuns(p.state.Rebalance) {
+		p.endTransfer(StepDonationAttempted)
+	}
 }
 
 // keepRoles moves this pass's view of the roles into the memory.

@@ -239,6 +239,13 @@ func TestUnknownDecisionIsAdopted(t *testing.T) {
 		require.Equal(t, "taker", b.ReceiverRole)
 		require.True(t, b.DonationAttempted)
 	})
+	t.Run("growth after a transfer proves that it was over", func(t *testing.T) {
+		s := arrange(fence.CommitUp, 3, 5)
+		s.State.Rebalance = &workerv1.RebalanceStatus{Reason: StepReceiverAcquire, DonationAttempted: true}
+		require.Equal(t, StepDonationAttempted, Plan(s.Input).State.Rebalance.Reason)
+		s.State.PendingCohort = &workerv1.PendingCohort{}
+		require.Nil(t, Plan(s.Input).State.Rebalance, "with its cohort admitted")
+	})
 	t.Run("one of an earlier binding is left alone", func(t *testing.T) {
 		s := with(server(4)).queue("server", 60)
 		s.Target.Annotations[fence.DecisionAnnotation] = decision(fence.CommitUp, 1, map[string]int32{"server": 4})

@@ -37,7 +37,9 @@ type randomRun struct {
 	at        int
 	every     int
 	spec      workerv1.ModelDeploymentScalerSpec
-	disturbed bool // by somebody's annotation or a new target
+	disturbed bool  // by somebody's annotation or a new target
+	calm      bool  // few events, steady demand
+	planned   State // what the last pass planned on
 }
 
 var randomKinds = []string{"Server", "Server", "Prefill", "Decode", "Decode", "Encode", "Rerank"}
@@ -194,21 +196,28 @@ func randomReading(t *rapid.T) *reading {
 func (run *randomRun) events(t *rapid.T) (refused bool) {
 	w := run.r.w
 	for _, r := range w.roles {
-		if w.readings[r.Name] == nil || rapid.IntRange(0, 9).Draw(t, "new reading") == 0 {
+		if run.calm && w.readings[r.Name] == nil || run.calm && rapid.IntRange(0, 40).Draw(t, "new demand") == 0 {
+			w.readings[r.Name] = &reading{Running: float64(rapid.IntRange(0, 60).Draw(t, "demand"))}
+		}
+		if !run.calm && (w.readings[r.Name] == nil || rapid.IntRange(0, 9).Draw(t, "new reading") == 0) {
 			w.readings[r.Name] = randomReading(t)
 		}
 	}
 	if run.spec.Suspend || run.spec.Mode == workerv1.ModeShadow || run.disturbed {
 		run.recoverFrom(t)
 	}
-	switch rapid.IntRange(0, 90).Draw(t, "event") {
+	rare := 90
+	if run.calm {
+		rare = 300
+	}
+	switch rapid.IntRange(0, rare).Draw(t, "event") {
 	case 0:
 		refused = true
 	case 1:
 		run.r.state = StateFromStatus(run.r.stored[len(run.r.stored)-1])
 		run.r.leader++
 	case 2: // the status of the last pass was never stored; at most one decision is unknown (D33)
-		if n := len(run.r.stored); n > 1 {
+		if n := len(run.r.stored); n > 1 && run.r.storedAt == float64(run.at-run.every) {
 			run.r.stored = run.r.stored[:n-1]
 			run.r.state = StateFromStatus(run.r.stored[n-2])
 			run.r.leader++
@@ -285,6 +294,7 @@ func (run *randomRun) pass(t *rapid.T) {
 		Live:         true,
 	}
 	in.Scaler.Spec.Sampling.IntervalSeconds = int32(run.every)
+	run.planned = in.State
 	before := clone(in)
 	d := Plan(in)
 	requireSame(t, before, in, "the input changed")
