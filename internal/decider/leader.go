@@ -52,8 +52,8 @@ type leader struct {
 
 // run leads until ctx ends: sessions, assignments and passes. Passes that have begun are finished.
 func (l *leader) run(ctx context.Context) error {
-	l.log.Info("began to lead", zap.Stringer("epoch", l.epoch))
-	defer l.log.Info("no longer leads", zap.Stringer("epoch", l.epoch))
+	l.log.Info("began to lead: plans and writes from now on", zap.Stringer("epoch", l.epoch))
+	defer l.log.Info("stopped leading: plans and writes nothing any more", zap.Stringer("epoch", l.epoch))
 	l.metrics.leader.Set(1)
 	defer l.metrics.leader.Set(0)
 	for _, s := range l.cache.Scalers() {

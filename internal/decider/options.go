@@ -43,15 +43,18 @@ type Options struct {
 func NewOptions() *Options {
 	return &Options{
 		QPS: 100, Burst: 200, Workers: 16,
-		Identity: defaultIdentity(), Namespace: os.Getenv("POD_NAMESPACE"), LeaseName: "decider",
+		Namespace: os.Getenv("POD_NAMESPACE"), LeaseName: "decider",
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second,
 		SamplerSelector: "app.kubernetes.io/name=model-deployment-scaler,app.kubernetes.io/component=sampler",
 		SamplerPort:     9443, SamplerServerName: "sampler.model-deployment-scaler.svc",
 	}
 }
 
-// defaultIdentity differs between two starts of one Pod: they are two candidates.
-func defaultIdentity() string {
+// identity of this start. Two starts of one Pod are two candidates.
+func (o *Options) identity() string {
+	if o.Identity != "" {
+		return o.Identity
+	}
 	name := os.Getenv("POD_NAME")
 	if name == "" {
 		name, _ = os.Hostname()
@@ -81,7 +84,7 @@ func (o *Options) clusterFlags() *pflag.FlagSet {
 func (o *Options) electionFlags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("election", pflag.ContinueOnError)
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the Lease and of the samplers. Default: $POD_NAMESPACE.")
-	fs.StringVar(&o.Identity, "identity", o.Identity, "Name of this copy as holder of the Lease; no two copies may share one. Default: $POD_NAME_<random>.")
+	fs.StringVar(&o.Identity, "identity", o.Identity, "Name of this copy as holder of the Lease; no two copies may share one. Default: $POD_NAME, else the host name, and a random part.")
 	fs.StringVar(&o.LeaseName, "lease-name", o.LeaseName, "Name of the Lease that the leader holds.")
 	fs.DurationVar(&o.LeaseDuration, "lease-duration", o.LeaseDuration, "How long a leader that is not heard of is waited for. Must be the same for all copies.")
 	fs.DurationVar(&o.RenewDeadline, "lease-renew-deadline", o.RenewDeadline, "When a leader that cannot renew the Lease gives up; less than --lease-duration, and the difference is the longest a write may take.")
@@ -126,7 +129,7 @@ func (o *Options) validateCluster() error {
 
 func (o *Options) validateElection() error {
 	var errs []error
-	for flag, value := range map[string]string{"--namespace": o.Namespace, "--identity": o.Identity, "--lease-name": o.LeaseName} {
+	for flag, value := range map[string]string{"--namespace": o.Namespace, "--lease-name": o.LeaseName} {
 		if value == "" {
 			errs = append(errs, fmt.Errorf("%s: must be given", flag))
 		}

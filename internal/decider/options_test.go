@@ -34,9 +34,9 @@ func TestEverythingThatIsWrongWithTheFlagsIsSaidAtOnce(t *testing.T) {
 		"a lease in fractions of a second":        {func(o *Options) { o.LeaseDuration = 15500 * time.Millisecond }, []string{"--lease-duration"}},
 		"a lease that is never retried":           {func(o *Options) { o.RenewDeadline = time.Second }, []string{"--lease-renew-deadline"}},
 		"many things": {func(o *Options) {
-			o.APIVersion, o.QPS, o.Burst, o.Workers, o.Namespace, o.Identity, o.LeaseName = "v2", 0, 0, 0, "", "", ""
+			o.APIVersion, o.QPS, o.Burst, o.Workers, o.Namespace, o.LeaseName = "v2", 0, 0, 0, "", ""
 			o.SamplerPort, o.SamplerSelector, o.SamplerAddresses, o.RetryPeriod = 0, "a in b", []string{"nowhere"}, 0
-		}, []string{"--api-version", "--kube-api-qps", "--kube-api-burst", "--workers", "--namespace", "--identity", "--lease-name",
+		}, []string{"--api-version", "--kube-api-qps", "--kube-api-burst", "--workers", "--namespace", "--lease-name",
 			"--sampler-port", "--sampler-selector", "--sampler-addresses", "--lease-retry-period"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestEveryFlagHasAHelpTextAndOneGroup(t *testing.T) {
 
 func TestTwoStartsOfOnePodAreTwoCandidates(t *testing.T) {
 	t.Setenv("POD_NAME", "decider-0")
-	a, b := NewOptions().Identity, NewOptions().Identity
+	a, b := NewOptions().identity(), NewOptions().identity()
 	require.True(t, strings.HasPrefix(a, "decider-0_"))
 	require.NotEqual(t, a, b)
+	require.Equal(t, "mine", (&Options{Identity: "mine"}).identity())
 }

@@ -33,6 +33,7 @@ const (
 // decider is the process: what leader and standby share.
 type decider struct {
 	options  *Options
+	identity string
 	process  *process.Process
 	client   *kube.Client
 	cache    *kube.Cache
@@ -40,6 +41,7 @@ type decider struct {
 	election *kube.Election
 	metrics  *metrics
 
+	connected atomic.Bool
 	heartbeat atomic.Pointer[process.Heartbeat] // nil: does not lead
 }
 
@@ -65,7 +67,9 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 }
 
 func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, error) {
-	d := &decider{options: o, process: p, metrics: newMetrics(p.Registry)}
+	d := &decider{options: o, identity: o.identity(), process: p, metrics: newMetrics(p.Registry)}
+	p.Health.AddReady("caches", d.synced)
+	p.Health.AddLive("planning", d.planning)
 	var err error
 	if d.client, err = connect(ctx, p, o); err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 		return nil, err
 	}
 	d.election, err = kube.NewElection(d.client.Leases, kube.ElectionOptions{
-		Namespace: o.Namespace, Name: o.LeaseName, Identity: o.Identity,
+		Namespace: o.Namespace, Name: o.LeaseName, Identity: d.identity,
 		Duration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 	})
 	if err != nil {
@@ -93,10 +97,17 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 		}
 		p.Health.AddReady("certificates", d.certs.Check)
 	}
-	p.Health.AddReady("caches", d.cache.Synced)
 	p.Health.AddLive("election", d.election.Check)
-	p.Health.AddLive("planning", d.planning)
+	d.connected.Store(true)
 	return d, nil
+}
+
+// synced is a ready check: leader and standby alike know the cluster.
+func (d *decider) synced() error {
+	if !d.connected.Load() {
+		return errors.New("the API server has not answered yet")
+	}
+	return d.cache.Synced()
 }
 
 // connect waits for an API server that does not answer, and gives up on one that answers no.
@@ -154,7 +165,7 @@ func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
 	}
 	l.began = l.clock.now()
 	o := stream.PoolOptions{
-		Leader:        d.options.Identity,
+		Leader:        d.identity,
 		Epoch:         stream.Epoch{LeaseUID: epoch.LeaseUID, Transitions: epoch.Transitions},
 		ReplaySpan:    replaySpan,
 		OnObservation: l.observe,
