@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -62,32 +63,20 @@ func (s *stage) end() {
 }
 
 func (s *stage) show(ctx context.Context) {
-	for _, list := range []func(context.Context, metav1.ListOptions) (string, error){s.listOf("scalers"), s.listOf("targets")} {
-		text, err := list(ctx, metav1.ListOptions{})
-		s.t.Log(text, err)
+	for _, client := range []dynamic.ResourceInterface{s.Scalers(s.namespace), s.Targets(s.namespace)} {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		require.NoError(s.t, err)
+		for i := range list.Items {
+			list.Items[i].SetManagedFields(nil)
+			text, err := yaml.Marshal(list.Items[i].Object)
+			require.NoError(s.t, err)
+			s.t.Logf("\n%s", text)
+		}
 	}
 	events, err := s.Kube.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
 	require.NoError(s.t, err)
 	for _, e := range events.Items {
 		s.t.Log(e.EventTime.Format("15:04:05"), e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note)
-	}
-}
-
-func (s *stage) listOf(what string) func(context.Context, metav1.ListOptions) (string, error) {
-	client := s.Scalers(s.namespace)
-	if what == "targets" {
-		client = s.Targets(s.namespace)
-	}
-	return func(ctx context.Context, o metav1.ListOptions) (string, error) {
-		list, err := client.List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for i := range list.Items {
-			list.Items[i].SetManagedFields(nil)
-		}
-		text, err := yaml.Marshal(list)
-		return string(text), err
 	}
 }
 
