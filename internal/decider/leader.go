@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,12 +106,26 @@ func (l *leader) forceScalersOf(target types.NamespacedName) {
 
 // observe takes an observation from a session; it must not block.
 func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) {
+	on := types.NamespacedName{Namespace: o.Key.Namespace, Name: o.Key.Deployment}
+	if o.Replayed {
+		if l.awaitsPast(on) {
+			l.readings.putPast(shard, o, at)
+		}
+		return
+	}
 	if !l.readings.put(shard, o, at) {
 		return
 	}
-	for _, s := range l.cache.ScalersOf(types.NamespacedName{Namespace: o.Key.Namespace, Name: o.Key.Deployment}) {
+	for _, s := range l.cache.ScalersOf(on) {
 		l.schedule.observed(nameOf(s), o.Key.Role, time.Now())
 	}
+}
+
+// awaitsPast says whether a scaler of the target has not been planned by this leader yet: history is for those alone.
+func (l *leader) awaitsPast(on types.NamespacedName) bool {
+	return slices.ContainsFunc(l.cache.ScalersOf(on), func(s *workerv1.ModelDeploymentScaler) bool {
+		return !l.memories.has(nameOf(s), s.UID)
+	})
 }
 
 // plan runs passes until ctx ends, one at a time for each scaler.

@@ -11,7 +11,6 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/decide"
 	"gpustack.ai/model-deployment-scaler/internal/kube"
-	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -86,7 +85,11 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 	if err != nil {
 		return nil, err
 	}
-	return &view{name: name, scaler: scaler, memory: m, in: l.input(scaler, snapshot, m.state, live)}, nil
+	in := l.input(scaler, snapshot, m.state, live)
+	if !m.planned {
+		in.State = l.rebuild(in)
+	}
+	return &view{name: name, scaler: scaler, memory: m, in: in}, nil
 }
 
 func (l *leader) snapshot(ctx context.Context, on types.NamespacedName, live bool) (*target.Snapshot, error) {
@@ -111,18 +114,21 @@ func (l *leader) input(scaler *workerv1.ModelDeploymentScaler, snapshot *target.
 	}
 	workerv1.Default(&in.Scaler.Spec)
 	if snapshot != nil {
-		in.Observations = l.observations(snapshot)
+		in.Observations = l.readings.of(snapshot, time.Now())
 	}
 	return in
 }
 
-// observations are the latest readings of the target's roles.
-func (l *leader) observations(s *target.Snapshot) map[string]observe.RoleObservation {
-	roles := make([]string, len(s.Roles))
-	for i, role := range s.Roles {
-		roles[i] = role.Name
+// rebuild makes windows and histories of what the samplers replay, once for each scaler that an earlier leader planned (D55).
+func (l *leader) rebuild(in decide.Input) decide.State {
+	if in.Target == nil {
+		return in.State
 	}
-	return l.readings.of(s.Namespace, s.Name, s.UID, roles, time.Now())
+	past := l.readings.pastOf(in.Target, time.Now())
+	if len(past) == 0 {
+		return in.State
+	}
+	return decide.Rebuild(in, past)
 }
 
 // commit writes what the plan asks for: at most one write to the target. An orderly shutdown ends planning here; a write

@@ -69,17 +69,23 @@ func (w *world) handLeader(scaler string) *handLeader {
 // see makes a complete observation of so many requests the latest.
 func (l *handLeader) see(requests float64) {
 	l.w.t.Helper()
+	require.True(l.w.t, l.readings.put("shard", l.complete(requests), time.Now()))
+}
+
+// complete is a complete observation of the target's role, which is wanted from then on.
+func (l *handLeader) complete(requests float64) observe.RoleObservation {
+	l.w.t.Helper()
 	s, err := l.cache.Snapshot(types.NamespacedName{Namespace: l.w.namespace, Name: "md"})
 	require.NoError(l.w.t, err)
-	key := observe.RoleKey{Namespace: s.Namespace, Deployment: s.Name, UID: s.UID, Role: "server"}
+	key := keyOf(s, "server")
 	n := target.Ready(s.Instances, "server")
 	l.readings.retain(map[observe.RoleKey]bool{key: true})
-	require.True(l.w.t, l.readings.put("shard", observe.RoleObservation{
+	return observe.RoleObservation{
 		Key: key, Kind: observe.Server, Engine: observe.VLLM, Start: time.Now(), Interval: 5 * time.Second, Span: 5 * time.Second,
 		Coverage: observe.Coverage{ReadyReplicas: n, Targets: n, Selected: n, Answered: n, Rated: n},
 		State:    observe.Fresh, Running: observe.Known(requests), Waiting: observe.Known(0),
 		Prompt: observe.Known(1), RawPrompt: observe.Known(1), Generation: observe.Known(1), KVCacheUsage: observe.Known(0),
-	}, time.Now()))
+	}
 }
 
 func (l *handLeader) turn() error {
@@ -111,6 +117,27 @@ func TestNothingIsWrittenToTheTargetUntilTheStatusOfTheLastCommitIsStored(t *tes
 	require.Equal(t, w.decision().String(), w.scaler("s").Status.LastCommit.DecisionID)
 	require.NoError(t, l.turn())
 	require.Equal(t, int32(6), w.count())
+}
+
+func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	past := l.complete(8)
+	past.Replayed = true
+	for age := 60 * time.Second; age > 0; age -= 5 * time.Second {
+		past.Sequence++
+		past.Age = age
+		l.observe("shard", past, time.Now())
+	}
+	l.see(8)
+	require.NoError(t, l.turn())
+	history := l.memories.byID[l.name].state.Roles[0].History
+	require.Len(t, history, 13)
+	require.Empty(t, l.readings.past)
+
+	l.observe("shard", past, time.Now())
+	require.Empty(t, l.readings.past, "a scaler that is planned needs no history")
 }
 
 func TestMemoryThatBeganWithAnOutdatedStatusBeginsAnew(t *testing.T) {

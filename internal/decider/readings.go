@@ -1,11 +1,17 @@
 package decider
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
 )
+
+// maxPast bounds what is kept of one role's replay: what one sampler may send (D55), from two.
+const maxPast = 512
 
 // reading is the latest observation of a role.
 type reading struct {
@@ -17,6 +23,13 @@ type reading struct {
 // age of the pass that it tells of (D12).
 func (r reading) age(now time.Time) time.Duration {
 	return r.observation.Age + now.Sub(r.arrived)
+}
+
+// current is the observation with its Age as of now.
+func (r reading) current(now time.Time) observe.RoleObservation {
+	o := r.observation
+	o.Age = r.age(now)
+	return o
 }
 
 // newerThan says whether r tells of a later pass. A new session hands over once more what the old one did.
@@ -33,9 +46,12 @@ func (r reading) newerThan(before *reading) bool {
 type readings struct {
 	mu    sync.RWMutex
 	byKey map[observe.RoleKey]*reading // nil: wanted, nothing seen yet
+	past  map[observe.RoleKey][]reading
 }
 
-func newReadings() *readings { return &readings{byKey: make(map[observe.RoleKey]*reading)} }
+func newReadings() *readings {
+	return &readings{byKey: make(map[observe.RoleKey]*reading), past: make(map[observe.RoleKey][]reading)}
+}
 
 // retain forgets every role but these.
 func (r *readings) retain(keys map[observe.RoleKey]bool) {
@@ -44,6 +60,7 @@ func (r *readings) retain(keys map[observe.RoleKey]bool) {
 	for key := range r.byKey {
 		if !keys[key] {
 			delete(r.byKey, key)
+			delete(r.past, key)
 		}
 	}
 	for key := range keys {
@@ -71,21 +88,58 @@ func (r *readings) put(shard string, o observe.RoleObservation, arrived time.Tim
 }
 
 // of gives the readings of a target by role, Age as of now.
-func (r *readings) of(namespace, deployment, uid string, roles []string, now time.Time) map[string]observe.RoleObservation {
+func (r *readings) of(s *target.Snapshot, now time.Time) map[string]observe.RoleObservation {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	found := make(map[string]observe.RoleObservation, len(roles))
-	for _, role := range roles {
-		latest := r.byKey[observe.RoleKey{Namespace: namespace, Deployment: deployment, UID: uid, Role: role}]
-		if latest == nil {
-			continue
+	found := make(map[string]observe.RoleObservation, len(s.Roles))
+	for _, role := range s.Roles {
+		if latest := r.byKey[keyOf(s, role.Name)]; latest != nil {
+			found[role.Name] = latest.current(now)
 		}
-		o := latest.observation
-		o.Age = latest.age(now)
-		found[role] = o
 	}
 	joinTTFT(found)
 	return found
+}
+
+// putPast keeps a replayed observation of a role that is wanted (D55). Sessions hand them over oldest first; of a role that
+// has moved two samplers may have a part each.
+func (r *readings) putPast(shard string, o observe.RoleObservation, arrived time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, wanted := r.byKey[o.Key]; wanted && len(r.past[o.Key]) < maxPast {
+		r.past[o.Key] = append(r.past[o.Key], reading{observation: o, arrived: arrived, shard: shard})
+	}
+}
+
+// pastOf gives the replayed observations of a target by role, oldest first, Age as of now.
+func (r *readings) pastOf(s *target.Snapshot, now time.Time) map[string][]observe.RoleObservation {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	found := make(map[string][]observe.RoleObservation)
+	for _, role := range s.Roles {
+		var list []observe.RoleObservation
+		for _, past := range r.past[keyOf(s, role.Name)] {
+			list = append(list, past.current(now))
+		}
+		if len(list) > 0 {
+			slices.SortStableFunc(list, func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) })
+			found[role.Name] = list
+		}
+	}
+	return found
+}
+
+// dropPast forgets the replayed observations of a target: they are rebuilt from once.
+func (r *readings) dropPast(s *target.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, role := range s.Roles {
+		delete(r.past, keyOf(s, role.Name))
+	}
+}
+
+func keyOf(s *target.Snapshot, role string) observe.RoleKey {
+	return observe.RoleKey{Namespace: s.Namespace, Deployment: s.Name, UID: s.UID, Role: role}
 }
 
 // age of the latest reading of a role; negative when there is none (D4).

@@ -7,20 +7,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-func keyOf(role string) observe.RoleKey {
-	return observe.RoleKey{Namespace: "ns", Deployment: "md", UID: "1", Role: role}
+// snapshotOf is the target that the observations of these tests are of.
+func snapshotOf(roles ...string) *target.Snapshot {
+	s := &target.Snapshot{Deployment: target.Deployment{Namespace: "ns", Name: "md", UID: "1"}}
+	for _, role := range roles {
+		s.Roles = append(s.Roles, target.Role{Name: role})
+	}
+	return s
 }
 
 func observation(role string, sequence uint64, age time.Duration) observe.RoleObservation {
-	return observe.RoleObservation{Key: keyOf(role), Sequence: sequence, Age: age, Running: observe.Known(float64(sequence))}
+	return observe.RoleObservation{Key: keyOf(snapshotOf(), role), Sequence: sequence, Age: age, Running: observe.Known(float64(sequence))}
 }
 
 func wantedReadings(roles ...string) *readings {
 	r, keys := newReadings(), map[observe.RoleKey]bool{}
 	for _, role := range roles {
-		keys[keyOf(role)] = true
+		keys[keyOf(snapshotOf(), role)] = true
 	}
 	r.retain(keys)
 	return r
@@ -54,23 +60,42 @@ func TestHistoryNeverBecomesTheCurrentReading(t *testing.T) {
 	old := observation("r", 1, time.Minute)
 	old.Replayed = true
 	require.False(t, r.put("a", old, time.Now()))
-	require.Empty(t, r.of("ns", "md", "1", []string{"r"}, time.Now()))
+	require.Empty(t, r.of(snapshotOf("r"), time.Now()))
+}
+
+func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
+	r, now := wantedReadings("r", "other"), time.Now()
+	r.putPast("b", observation("r", 2, 10*second), now)
+	r.putPast("a", observation("r", 1, 20*second), now.Add(second))
+	r.putPast("a", observation("unwanted", 1, 20*second), now)
+	past := r.pastOf(snapshotOf("r", "other", "unwanted"), now.Add(5*second))
+	require.Len(t, past, 1)
+	require.Equal(t, []time.Duration{24 * second, 15 * second}, []time.Duration{past["r"][0].Age, past["r"][1].Age})
+	r.dropPast(snapshotOf("r"))
+	require.Empty(t, r.pastOf(snapshotOf("r"), now))
+
+	for range 2 * maxPast {
+		r.putPast("a", observation("r", 1, second), now)
+	}
+	require.Len(t, r.pastOf(snapshotOf("r"), now)["r"], maxPast)
+	r.retain(nil)
+	require.Empty(t, r.past)
 }
 
 func TestAReadingAgesOnTheMonotonicClock(t *testing.T) {
 	r, now := wantedReadings("r"), time.Now()
-	require.Equal(t, time.Duration(-1), r.age(keyOf("r"), now))
+	require.Equal(t, time.Duration(-1), r.age(keyOf(snapshotOf(), "r"), now))
 	r.put("a", observation("r", 1, 2*second), now)
-	require.Equal(t, 5*second, r.of("ns", "md", "1", []string{"r", "unseen"}, now.Add(3*second))["r"].Age)
-	require.Equal(t, 5*second, r.age(keyOf("r"), now.Add(3*second)))
+	require.Equal(t, 5*second, r.of(snapshotOf("r", "unseen"), now.Add(3*second))["r"].Age)
+	require.Equal(t, 5*second, r.age(keyOf(snapshotOf(), "r"), now.Add(3*second)))
 }
 
 func TestWhatIsNoLongerWantedIsForgotten(t *testing.T) {
 	r, now := wantedReadings("r", "s"), time.Now()
 	r.put("a", observation("r", 1, 0), now)
 	r.put("a", observation("s", 1, 0), now)
-	r.retain(map[observe.RoleKey]bool{keyOf("s"): true})
-	require.Len(t, r.of("ns", "md", "1", []string{"r", "s"}, now), 1)
+	r.retain(map[observe.RoleKey]bool{keyOf(snapshotOf(), "s"): true})
+	require.Len(t, r.of(snapshotOf("r", "s"), now), 1)
 	require.Len(t, r.byKey, 1)
 }
 

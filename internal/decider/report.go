@@ -25,6 +25,9 @@ func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome
 	l.tell(v, d, failed, v.memory.state.Conditions, next.Conditions)
 	l.metrics.observePass(v, next)
 	v.memory.state, v.memory.planned = next, true
+	if v.in.Target != nil && !l.awaitsPast(targetOf(v.scaler)) {
+		l.readings.dropPast(v.in.Target)
+	}
 	if v.in.Scaler.Deleting {
 		return l.letGo(ctx, v, d, outcome)
 	}
