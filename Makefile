@@ -76,6 +76,17 @@ verify: lint ## Prove that generated code is current and that go.mod is tidy (th
 bench: ## Run the benchmarks once, printing figures.
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/...
 
+.PHONY: bench-scrape
+bench-scrape: ## Measure decoding against expfmt (at least 20 times faster) and a bare pass over the lines (at most 3 times slower).
+	$(GO) test -run '^TestSteadyDecoding' -bench '^BenchmarkRatios' -benchtime 50x ./internal/scrape
+
+FUZZTIME ?= 60s
+
+.PHONY: fuzz
+fuzz: ## Fuzz whatever reads bytes from outside, each target for FUZZTIME.
+	@grep -ro '^func Fuzz[A-Za-z]*' --include='*_test.go' internal | sed 's|/[^/]*:func | |' | sort | while read -r dir name; do \
+		echo "fuzzing $$name in $$dir"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "./$$dir" || exit 1; done
+
 .PHONY: manifests
 manifests: $(BIN)/devcluster ## Render the manifests into bin/manifests, one file an overlay.
 	@mkdir -p $(BIN)/manifests

@@ -19,6 +19,7 @@ func FuzzObservation(f *testing.F) {
 	f.Add([]byte(sglangPage(0)), []byte(sglangPage(1e9)), 2)
 	f.Add([]byte("sglang:num_running_reqs 0\nsglang:num_queue_reqs 0\n"), []byte(sglangPage(7)), 1)
 	f.Add([]byte("vllm:num_requests_running 1e18\nvllm:num_requests_waiting 1e18\n"), []byte("vllm:num_requests_running NaN\n"), 0)
+	decoder := scrape.NewDecoder(scrape.Sum)
 	f.Fuzz(func(t *testing.T, before, after []byte, kind int) {
 		a := observe.Assignment{Interval: 15 * time.Second, ReadyReplicas: 2, Pods: []observe.Pod{{Name: "p", UID: "p"}, {Name: "q", UID: "q"}}}
 		a.Kind = []observe.RoleKind{observe.Server, observe.Prefill, observe.Decode}[uint(kind)%3]
@@ -27,7 +28,7 @@ func FuzzObservation(f *testing.F) {
 			now := start.Add(time.Duration(i) * a.Interval)
 			var results []windows.PodResult
 			for _, body := range bodies {
-				sample, err := scrape.Decode(body, "", scrape.Sum)
+				sample, _, err := decoder.Decode(body, "")
 				result := windows.PodResult{At: now, Sample: sample}
 				if err != nil {
 					result.Reason = scrape.ReasonOf(err)

@@ -1,10 +1,13 @@
 package scrape
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
@@ -14,9 +17,20 @@ const openMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 // queue is a minimal exposition with three running and five waiting requests.
 const queue = "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n"
 
+// decodeIn decodes twice: a body reads the same when its series are known as when they are not.
+func decodeIn(mode DataParallel, body []byte, contentType string) (observe.Sample, error) {
+	d := NewDecoder(mode)
+	first, _, err := d.Decode(body, contentType)
+	again, _, errAgain := d.Decode(body, contentType)
+	if !reflect.DeepEqual(first, again) || (err == nil) != (errAgain == nil) {
+		return first, fmt.Errorf("decoded again it reads differently: %+v (%w), at first %+v (%w)", again, errAgain, first, err)
+	}
+	return first, err
+}
+
 func decode(t *testing.T, body string) observe.Sample {
 	t.Helper()
-	s, err := Decode([]byte(body), "", Sum)
+	s, err := decodeIn(Sum, []byte(body), "")
 	require.NoError(t, err)
 	return s
 }
@@ -52,7 +66,7 @@ func TestBodiesThatReadAsThreeRunningAndFiveWaiting(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Decode([]byte(tt.body), tt.contentType, Sum)
+			s, err := decodeIn(Sum, []byte(tt.body), tt.contentType)
 			require.NoError(t, err)
 			require.Equal(t, observe.VLLM, s.Engine)
 			require.Equal(t, observe.Known(3), s.Running)
@@ -86,7 +100,7 @@ func TestBodiesThatFailAsAWhole(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Decode([]byte(tt.body), tt.contentType, Sum)
+			s, err := decodeIn(Sum, []byte(tt.body), tt.contentType)
 			require.Error(t, err)
 			require.Equal(t, tt.reason, ReasonOf(err))
 			require.ErrorContains(t, err, tt.message)
@@ -98,7 +112,7 @@ func TestBodiesThatFailAsAWhole(t *testing.T) {
 func TestAnExemplarOfOpenMetricsIsIgnored(t *testing.T) {
 	body := queue + `vllm:time_to_first_token_seconds_bucket{le="0.5"} 8 # {trace_id="abc"} 0.3` + "\n" +
 		"vllm:time_to_first_token_seconds_count 9\nvllm:time_to_first_token_seconds_sum 4.5\n# EOF\n"
-	s, err := Decode([]byte(body), openMetrics, Sum)
+	s, err := decodeIn(Sum, []byte(body), openMetrics)
 	require.NoError(t, err)
 	require.Len(t, s.TTFT, 1)
 	require.Equal(t, []observe.Bucket{{LESeconds: 0.5, Count: 8}}, s.TTFT[0].Buckets)
@@ -171,4 +185,38 @@ func TestPrefixHitsOfOldVLLMAreTokens(t *testing.T) {
 			require.InDelta(t, tt.want, total(s, observe.PrefixHits), 0)
 		})
 	}
+}
+
+func TestMoreSeriesThanCanBeRememberedReadAsWell(t *testing.T) {
+	d := NewDecoder(Sum)
+	keys, learnt := make([]uint64, maxKnown), make([]series, maxKnown)
+	for i := range keys {
+		keys[i], learnt[i] = uint64(i), series{family: 1}
+	}
+	d.knownInText.learn(keys, learnt)
+	for range 2 {
+		s, read, err := d.Decode([]byte(queue), "")
+		require.NoError(t, err)
+		require.Equal(t, 2, read)
+		require.Equal(t, observe.Known(5), s.Waiting)
+	}
+	require.Len(t, d.knownInText.series, 2, "the others are forgotten")
+	require.Empty(t, d.knownInOpenMetrics.series, "formats know their own")
+}
+
+func TestManyGoroutinesMayDecodeWhileSeriesAreLearnt(t *testing.T) {
+	d := NewDecoder(Sum)
+	var g errgroup.Group
+	for i := range 8 {
+		g.Go(func() error {
+			for j := range 100 {
+				s, _, err := d.Decode(fmt.Appendf(nil, "%svllm:prompt_tokens_total{model_name=\"%d-%d\"} 7\n", queue, i, j), "")
+				if err != nil || total(s, observe.PromptTokens) != 7 {
+					return fmt.Errorf("decoded %+v: %w", s, err)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, g.Wait())
 }

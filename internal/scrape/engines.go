@@ -52,8 +52,8 @@ type part uint8
 const (
 	value part = iota
 	bucket
-	sum
 	count
+	sum
 )
 
 // meaning is what a sample name stands for: families[first:last] share it, since labels tell them apart.

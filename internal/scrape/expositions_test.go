@@ -1,6 +1,8 @@
 package scrape
 
 import (
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,11 +24,26 @@ func read(t testing.TB, path string) (body []byte, contentType string) {
 	return body, "text/plain; version=0.0.4"
 }
 
+// exposition is a file of testdata; the large ones are compressed.
+func exposition(t testing.TB, name string) (body []byte, contentType string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".prom")
+	if packed, err := os.Open(path + ".gz"); err == nil {
+		defer packed.Close()
+		unpacked, err := gzip.NewReader(packed)
+		require.NoError(t, err)
+		body, err = io.ReadAll(unpacked)
+		require.NoError(t, err)
+		return body, "text/plain; version=0.0.4"
+	}
+	return read(t, path)
+}
+
 // The numbers were read from the files with grep.
 func TestTypicalExpositions(t *testing.T) {
 	t.Run("SGLang 0.5.15, tensor parallel 8, one reporting rank", func(t *testing.T) {
 		body, contentType := read(t, "testdata/sglang-0.5.15-tp8.prom")
-		s, err := Decode(body, contentType, Sum)
+		s, err := decodeIn(Sum, body, contentType)
 		require.NoError(t, err)
 		require.Equal(t, observe.SGLang, s.Engine)
 		require.Equal(t, []observe.Value{observe.Known(55), observe.Known(29), observe.Known(0), observe.Known(0.37)}, []observe.Value{s.Running, s.Waiting, s.TransferQueue, s.KVCacheUsage})
@@ -41,7 +58,7 @@ func TestTypicalExpositions(t *testing.T) {
 	})
 	t.Run("vLLM 0.30 in OpenMetrics", func(t *testing.T) {
 		body, contentType := read(t, "testdata/vllm-v1-0.30-openmetrics.prom")
-		s, err := Decode(body, contentType, Sum)
+		s, err := decodeIn(Sum, body, contentType)
 		require.NoError(t, err)
 		require.Equal(t, observe.VLLM, s.Engine)
 		require.Equal(t, []observe.Value{observe.Known(5), observe.Known(6), {}}, []observe.Value{s.Running, s.Waiting, s.TransferQueue})
@@ -53,7 +70,7 @@ func TestTypicalExpositions(t *testing.T) {
 	})
 	t.Run("vLLM 0.10.2, old and new names side by side", func(t *testing.T) {
 		body, contentType := read(t, "testdata/vllm-v1-0.10.2.prom")
-		s, err := Decode(body, contentType, Sum)
+		s, err := decodeIn(Sum, body, contentType)
 		require.NoError(t, err)
 		require.Equal(t, []observe.Value{observe.Known(22), observe.Known(20)}, []observe.Value{s.Running, s.Waiting})
 		require.Equal(t, map[observe.CounterKind]float64{
@@ -87,7 +104,7 @@ func TestExpositionsBesideTheProject(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".prom")
 		t.Run(name, func(t *testing.T) {
 			body, contentType := read(t, path)
-			s, err := Decode(body, contentType, Sum)
+			s, err := decodeIn(Sum, body, contentType)
 			if !strings.Contains(string(body), "\nvllm:") && !strings.Contains(string(body), "\nsglang:") {
 				require.Equal(t, observe.NoEngineSeries, ReasonOf(err))
 				return

@@ -50,6 +50,7 @@ type Options struct {
 // Scraper reads expositions. It may be used by many goroutines at once and keeps nothing of a Pod but TLS sessions.
 type Scraper struct {
 	options   Options
+	decoder   *Decoder
 	transport *http.Transport
 	sessions  tls.ClientSessionCache
 	buffers   sync.Pool
@@ -58,7 +59,7 @@ type Scraper struct {
 // New makes a Scraper. Every scrape has its own connection: connections kept to thousands of Pods would cost more memory than
 // making them anew costs time.
 func New(options Options) *Scraper {
-	s := &Scraper{options: options, sessions: tls.NewLRUClientSessionCache(1024)}
+	s := &Scraper{options: options, decoder: NewDecoder(options.DataParallel), sessions: tls.NewLRUClientSessionCache(1024)}
 	s.buffers.New = func() any { return new(bytes.Buffer) }
 	s.transport = &http.Transport{
 		DialContext:            s.dial,
@@ -90,7 +91,7 @@ func (s *Scraper) Scrape(ctx context.Context, pod observe.Pod) (sample observe.S
 	if err := s.read(ctx, buffer, response); err != nil {
 		return observe.Sample{}, buffer.Len(), err
 	}
-	sample, err = Decode(buffer.Bytes(), response.Header.Get("Content-Type"), s.options.DataParallel)
+	sample, _, err = s.decoder.Decode(buffer.Bytes(), response.Header.Get("Content-Type"))
 	return sample, buffer.Len(), err
 }
 

@@ -9,7 +9,8 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
-// FuzzDecode shows that no bytes make a panic, a negative or a number that is none.
+// FuzzDecode shows that no bytes make a panic, a negative or a number that is none, and that what a decoder has met before
+// changes nothing.
 func FuzzDecode(f *testing.F) {
 	for _, file := range []string{"sglang-0.5.15-tp8", "vllm-v1-0.30-openmetrics", "vllm-v1-0.10.2"} {
 		body, contentType := read(f, "testdata/"+file+".prom")
@@ -23,6 +24,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed), false, false)
 		f.Add([]byte(seed), true, true)
 	}
+	experienced := map[DataParallel]*Decoder{Sum: NewDecoder(Sum), RankZero: NewDecoder(RankZero)}
 	f.Fuzz(func(t *testing.T, body []byte, om, rankZero bool) {
 		contentType, mode := "", Sum
 		if om {
@@ -31,7 +33,10 @@ func FuzzDecode(f *testing.F) {
 		if rankZero {
 			mode = RankZero
 		}
-		s, err := Decode(body, contentType, mode)
+		s, err := decodeIn(mode, body, contentType)
+		again, _, errAgain := experienced[mode].Decode(body, contentType)
+		require.Equal(t, s, again)
+		require.Equal(t, err == nil, errAgain == nil)
 		if err != nil {
 			require.NotEmpty(t, ReasonOf(err))
 			require.LessOrEqual(t, len(err.Error()), 256)

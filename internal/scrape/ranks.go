@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 type series struct {
 	family   int
 	part     part
+	ignored  bool   // not to be read: of another engine or kind than what is asked for
 	priority bool   // one of the parts of a total (D6)
 	group    uint64 // all labels but those that number copies of one engine
 	member   uint64 // the copy
@@ -21,10 +23,9 @@ type series struct {
 	value    float64
 }
 
+// compareSeries orders the series of one family; only the same series twice are equal.
 func compareSeries(a, b series) int {
 	switch { // cheaper than cmp.Or, which computes all of them
-	case a.family != b.family:
-		return cmp.Compare(a.family, b.family)
 	case a.group != b.group:
 		return cmp.Compare(a.group, b.group)
 	case a.member != b.member:
@@ -38,19 +39,54 @@ func compareSeries(a, b series) int {
 	}
 }
 
-// choose sorts the series and leaves, of each group, those of its lowest rank: totals without their parts, and of what
-// differs by process alone the largest (D6). A series that is there twice fails the scrape.
+// choose leaves, of each group, the series of its lowest rank: totals without their parts, and of what differs by process
+// alone the largest (D6). A series that is there twice fails the scrape.
 func (s *scratch) choose() error {
-	slices.SortFunc(s.series, compareSeries)
-	chosen := s.series[:0]
-	for i, x := range s.series {
-		if i > 0 && compareSeries(s.series[i-1], x) == 0 {
-			return failf(observe.Malformed, "a series of %s is exposed twice", families[x.family].name)
+	s.sort()
+	for f := range s.families {
+		if err := s.families[f].choose(); err != nil {
+			return failf(observe.Malformed, "a series of %s is exposed twice", families[f].name)
 		}
-		if x.priority && s.totals[x.family] {
+	}
+	return nil
+}
+
+// sort orders the series by family and then as compareSeries does. Engines expose the series of a group in order, so that
+// moving runs is nearly all there is to do.
+func (s *scratch) sort() {
+	slices.SortFunc(s.runs, func(a, b run) int {
+		if a.family != b.family {
+			return cmp.Compare(a.family, b.family)
+		}
+		return cmp.Compare(a.group, b.group)
+	})
+	s.sorted = slices.Grow(s.sorted, len(s.series))
+	for _, r := range s.runs {
+		m := &s.families[r.family]
+		start := len(s.sorted) - len(m.series)
+		s.sorted = append(s.sorted, s.series[r.start:r.end]...)
+		m.series = s.sorted[start:]
+	}
+	for _, m := range s.families {
+		if !slices.IsSortedFunc(m.series, compareSeries) {
+			slices.SortFunc(m.series, compareSeries)
+		}
+	}
+}
+
+var errTwice = errors.New("exposed twice")
+
+func (m *members) choose() error {
+	m.totals = slices.ContainsFunc(m.series, func(x series) bool { return !x.priority })
+	chosen := m.series[:0]
+	for i, x := range m.series {
+		if i > 0 && compareSeries(m.series[i-1], x) == 0 {
+			return errTwice
+		}
+		if x.priority && m.totals {
 			continue
 		}
-		if n := len(chosen); n > 0 && chosen[n-1].family == x.family && chosen[n-1].group == x.group {
+		if n := len(chosen); n > 0 && chosen[n-1].group == x.group {
 			last := &chosen[n-1]
 			if last.member != x.member {
 				continue
@@ -62,7 +98,7 @@ func (s *scratch) choose() error {
 		}
 		chosen = append(chosen, x)
 	}
-	s.series = chosen
+	m.series = chosen
 	return nil
 }
 
@@ -108,8 +144,8 @@ func (b *builder) engine() observe.Engine {
 			return e
 		}
 	}
-	for _, x := range b.series {
-		if e := families[x.family].engine; e != "" {
+	for f, m := range b.families {
+		if e := families[f].engine; e != "" && len(m.series) > 0 {
 			return e
 		}
 	}
@@ -118,13 +154,9 @@ func (b *builder) engine() observe.Engine {
 
 // of is the series of the first family that an engine exposes of a signal (D40).
 func (b *builder) of(e observe.Engine, sig signal) []series {
-	for i, x := range b.series {
-		if f := &families[x.family]; f.engine == e && f.signal == sig {
-			end := i + 1
-			for end < len(b.series) && b.series[end].family == x.family {
-				end++
-			}
-			return b.series[i:end]
+	for f := range families {
+		if found := b.families[f].series; len(found) > 0 && families[f].engine == e && families[f].signal == sig {
+			return found
 		}
 	}
 	return nil
@@ -165,9 +197,9 @@ func (b *builder) mean(found []series) observe.Value {
 // counters fills all kinds from one allocation, which lives as long as the Sample and so is no larger than needed.
 func (b *builder) counters() {
 	n := 0
-	for _, x := range b.series {
-		if families[x.family].signal >= counters {
-			n++
+	for f, m := range b.families {
+		if families[f].signal >= counters {
+			n += len(m.series)
 		}
 	}
 	all := make([]observe.Counter, 0, n)
@@ -181,7 +213,7 @@ func (b *builder) counters() {
 		for _, x := range found {
 			v := x.value * unit
 			if !usable(v) {
-				b.out.InvalidCounter = families[x.family].name
+				b.out.InvalidCounter, v = families[x.family].name, 0
 			}
 			all = append(all, observe.Counter{Group: x.group, Member: x.member, Value: v})
 		}
@@ -226,10 +258,11 @@ func (b *builder) histograms(sig signal) []observe.Histogram {
 		h, counted := observe.Histogram{Group: found[0].group, Member: found[0].member}, false
 		for _, x := range found[:n] {
 			switch {
-			case x.part == sum:
-				h.SumSeconds = observe.Value{Float64: x.value, Valid: usable(x.value)}
-			case !usable(x.value):
+			case !usable(x.value) && x.part != sum: // a sum that is none leaves the buckets good
 				b.out.InvalidCounter = families[x.family].name
+			case !usable(x.value):
+			case x.part == sum:
+				h.SumSeconds = observe.Known(x.value)
 			case x.part == bucket && !math.IsInf(x.le, 1):
 				buckets = append(buckets, observe.Bucket{LESeconds: x.le, Count: x.value})
 			default: // the count, or the infinite bucket where there is none

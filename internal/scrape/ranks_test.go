@@ -57,7 +57,7 @@ func TestRanksThatRepeatEachOtherCountOnceAndIndependentEnginesAddUp(t *testing.
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for mode, want := range map[DataParallel]observe.Value{Sum: tt.sum, RankZero: tt.rankZero} {
-				s, err := Decode([]byte(tt.body), "", mode)
+				s, err := decodeIn(mode, []byte(tt.body), "")
 				if !want.Valid {
 					require.Equal(t, observe.NoEngineSeries, ReasonOf(err), mode)
 					continue
