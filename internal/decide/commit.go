@@ -113,7 +113,7 @@ func (p *pass) why(c *Commit) string {
 		}
 		moved = append(moved, fmt.Sprintf("%s from %d to %d (%s)", r.Name, r.Replicas, r.count, asked))
 	}
-	return fmt.Sprintf("%s: %s", c.Kind, strings.Join(moved, "; "))
+	return short(fmt.Sprintf("%s: %s", c.Kind, strings.Join(moved, "; ")))
 }
 
 // adopt takes over a decision that an earlier leader made and did not record (D33): its baseline is what the status last said.

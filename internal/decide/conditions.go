@@ -19,16 +19,13 @@ func (p *pass) condition(kind string, holds bool, reason, message string) {
 	if holds {
 		status = metav1.ConditionTrue
 	}
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
 	next := metav1.Condition{
 		Type:               kind,
 		Status:             status,
 		ObservedGeneration: p.in.Scaler.Generation,
 		LastTransitionTime: stamp(p.now),
 		Reason:             reason,
-		Message:            message,
+		Message:            short(message),
 	}
 	for i := range p.state.Conditions {
 		known := &p.state.Conditions[i]
@@ -42,6 +39,11 @@ func (p *pass) condition(kind string, holds bool, reason, message string) {
 		return
 	}
 	p.state.Conditions = append(p.state.Conditions, next)
+}
+
+// short is a message cut to what conditions and events may carry.
+func short(message string) string {
+	return strings.ToValidUTF8(message[:min(len(message), maxMessage)], "")
 }
 
 func findCondition(conditions []metav1.Condition, kind string) *metav1.Condition {

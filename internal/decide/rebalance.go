@@ -2,7 +2,6 @@ package decide
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -101,8 +100,8 @@ func (p *pass) offer() {
 	illegal := ""
 	for _, receiver := range p.receivers() {
 		for _, donor := range p.donors(receiver) {
-			released := p.with(p.current(), donor, -1)
-			if !p.legal(released) || !p.legal(p.with(maps.Clone(released), receiver, +1)) {
+			// Every ratio of the vector in between lies between those of the vectors before and after it.
+			if !p.legal(p.with(p.with(p.current(), donor, -1), receiver, +1)) {
 				illegal = fmt.Sprintf("moving a replica from %s to %s would break bounds or ratios", donor.Name, receiver.Name)
 				continue
 			}

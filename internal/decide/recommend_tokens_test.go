@@ -129,6 +129,11 @@ func TestPanic(t *testing.T) {
 		s.observe("server", func(o *observe.RoleObservation) { o.Coverage.Answered = 0 })
 		require.Equal(t, noon.Add(time.Second), Plan(s.Input).State.role("server").PanicUntil)
 	})
+	t.Run("representation noise does not hide an exact hit", func(t *testing.T) {
+		s := tokens(observe.Server, 3, 0.6)
+		s.Scaler.Spec.Algorithm.TokenThroughput.ServerTargetTokensPerSecond = quantityOf("0.1")
+		require.Equal(t, ReasonPanic, Plan(s.Input).State.role("server").Reason, "2 x 3 x 0.1 is a little over 0.6 in binary")
+	})
 	t.Run("a threshold of its own", func(t *testing.T) {
 		s := arrange(150)
 		s.Scaler.Spec.Algorithm.TokenThroughput.PanicThreshold = quantityOf("0.375")
@@ -172,6 +177,12 @@ func TestLatencyGuard(t *testing.T) {
 			require.Equal(t, "True/Observed", conditionOf(d.State, workerv1.ConditionMetricsReady), "latency alone does not decide that")
 		})
 	}
+	t.Run("representation noise makes no breach", func(t *testing.T) {
+		s := tokens(observe.Decode, 4, 150)
+		s.Scaler.Spec.Algorithm.TokenThroughput.ITLTargetMilliseconds = quantityOf("9")
+		s.observe("server", func(o *observe.RoleObservation) { o.ITL = latencyOf(ms(10.8)) })
+		require.Equal(t, ReasonLatencyGuardHold, Plan(s.Input).State.role("server").Reason, "exactly 1.2 times, a little more in binary")
+	})
 	t.Run("an idle role needs no latency", func(t *testing.T) {
 		s := tokens(observe.Server, 4, 0)
 		s.observe("server", func(o *observe.RoleObservation) {
