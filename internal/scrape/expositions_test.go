@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"os"
@@ -13,30 +14,39 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
-// read is a file with the content type that its engine sends with it.
+// read is a file with the content type that its engine sends with it. The large ones are compressed.
 func read(t testing.TB, path string) (body []byte, contentType string) {
 	t.Helper()
 	body, err := os.ReadFile(path)
 	require.NoError(t, err)
+	if strings.HasSuffix(path, ".gz") {
+		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		require.NoError(t, err)
+		body, err = io.ReadAll(unpacked)
+		require.NoError(t, err)
+	}
 	if strings.HasSuffix(strings.TrimSpace(string(body)), "# EOF") {
 		return body, openMetrics
 	}
 	return body, "text/plain; version=0.0.4"
 }
 
-// exposition is a file of testdata; the large ones are compressed.
+// exposition is a file of testdata by its name.
 func exposition(t testing.TB, name string) (body []byte, contentType string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".prom")
-	if packed, err := os.Open(path + ".gz"); err == nil {
-		defer packed.Close()
-		unpacked, err := gzip.NewReader(packed)
-		require.NoError(t, err)
-		body, err = io.ReadAll(unpacked)
-		require.NoError(t, err)
-		return body, "text/plain; version=0.0.4"
-	}
-	return read(t, path)
+	found, err := filepath.Glob(filepath.Join("testdata", name+".prom*"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	return read(t, found[0])
+}
+
+// ours are all files of testdata.
+func ours(t testing.TB) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("testdata", "*.prom*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return found
 }
 
 // The numbers were read from the files with grep.
@@ -90,40 +100,7 @@ func totals(s observe.Sample) map[observe.CounterKind]float64 {
 	return m
 }
 
-// Expositions that are not part of the project are read where they lie beside it.
-func TestExpositionsBesideTheProject(t *testing.T) {
-	running := map[string]observe.Value{
-		"sglang-0.5.15-decode-dpattn16": observe.Known(591), "sglang-0.5.15-dpattn8": observe.Known(223), "sglang-0.5.15-node1-ranks8to15": observe.Known(283),
-		"sglang-0.5.15-pp2": observe.Known(55), "sglang-0.5.15-tp8-allschedulers": observe.Known(55), "vllm-v1-0.30-dp2": observe.Known(107),
-		"vllm-v1-0.30-dp8": observe.Known(232), "vllm-v1-0.30-external-dp-rank3": observe.Known(15), "sglang-0.5.3-idle": observe.Known(0),
-		"sglang-0.4-docs-production-metrics": observe.Known(162), "sglang-0.3.5-docs-label-name": observe.Known(0),
-		"vllm-v1-design-doc-excerpt-no-inf-no-sum": observe.Known(8), "vllm-v0-plus-v1-datadog-fixture": observe.Known(0),
-	}
-	files := beside(t)
-	for _, path := range files {
-		name := strings.TrimSuffix(filepath.Base(path), ".prom")
-		t.Run(name, func(t *testing.T) {
-			body, contentType := read(t, path)
-			s, err := decodeIn(Sum, body, contentType)
-			if !strings.Contains(string(body), "\nvllm:") && !strings.Contains(string(body), "\nsglang:") {
-				require.Equal(t, observe.NoEngineSeries, ReasonOf(err))
-				return
-			}
-			if err != nil {
-				// Cut excerpts without any needed series.
-				require.Equal(t, observe.NoEngineSeries, ReasonOf(err))
-				require.NotContains(t, running, name)
-				return
-			}
-			require.True(t, strings.HasPrefix(name, strings.ToLower(string(s.Engine))))
-			require.Empty(t, s.InvalidGauge+s.InvalidCounter)
-			if want, known := running[name]; known {
-				require.Equal(t, want, s.Running)
-			}
-		})
-	}
-}
-
+// beside are public expositions, which are not part of the project and are read where they lie next to it.
 func beside(t testing.TB) []string {
 	t.Helper()
 	var files []string
