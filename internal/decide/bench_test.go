@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -81,6 +82,37 @@ func BenchmarkPlan(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A fleet of scalers planned in one process, one after the other, and what their memories take.
+func BenchmarkPlanFleet(b *testing.B) {
+	const scalers = 5000
+	in := pairWithEncode(b, benchmarkedAlgorithms()["Predictive"])
+	states := make([]State, scalers)
+	before := heap()
+	for i := range states {
+		states[i] = clone(in.State)
+	}
+	b.ReportMetric(float64(heap()-before)/scalers, "B/scaler")
+	b.ResetTimer()
+	for b.Loop() {
+		in.Now = in.Now.Add(5 * time.Second)
+		for name, o := range in.Observations {
+			o.Sequence++
+			in.Observations[name] = o
+		}
+		for i := range states {
+			in.State = states[i]
+			states[i] = Plan(in).State
+		}
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 func BenchmarkProjectionOfTenRoles(b *testing.B) {

@@ -114,21 +114,6 @@ func (s *setting) remembering(role string, replicas int32) *setting {
 	return s
 }
 
-func (s *setting) spec(change func(*workerv1.ModelDeploymentScalerSpec)) *setting {
-	change(&s.Scaler.Spec)
-	return s
-}
-
-func (s *setting) state(change func(*State)) *setting {
-	change(&s.State)
-	return s
-}
-
-func (s *setting) target(change func(*target.Snapshot)) *setting {
-	change(s.Target)
-	return s
-}
-
 // bound puts somebody's annotation on the target; empty removes it.
 func (s *setting) bound(value string) *setting {
 	delete(s.Target.Annotations, fence.BindingAnnotation)

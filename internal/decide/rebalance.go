@@ -28,10 +28,6 @@ const (
 	StepDonationAttempted = "DonationAttempted"
 )
 
-func transferRuns(b *workerv1.RebalanceStatus) bool {
-	return b != nil && (b.Reason == StepDonorRelease || b.Reason == StepReceiverAcquire)
-}
-
 // rebalance goes on with a running transfer, which freezes everything else (D59), or begins one.
 func (p *pass) rebalance() {
 	switch b := p.state.Rebalance; {
@@ -116,59 +112,6 @@ func (p *pass) offer() {
 	p.notTransferred(StepNotApplicable, "no role of the same instanceType may give a replica")
 }
 
-// refusedGrowth says that the role was refused room and still wants to grow.
-func (p *pass) refusedGrowth(r *role) bool {
-	return p.blocked(r) && r.wanted > r.Replicas && r.firstPending(0, r.Replicas) < 0
-}
-
-// receivers are the refused roles that still want to grow: by priority, and otherwise in spec order. Under the policy Priority
-// a role that is not listed does not receive.
-func (p *pass) receivers() []*role {
-	if p.spec.Rebalance.Policy == workerv1.RebalancePriority {
-		return p.listed(p.spec.Rebalance.Priority, p.refusedGrowth)
-	}
-	var found []*role
-	for _, r := range p.roles {
-		if p.refusedGrowth(r) {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
-// donors are the roles that may give the receiver a replica, the first choice first. Windows and the step size do not bind a
-// donation; a step policy of zero and all guards of shrinking do (D64).
-func (p *pass) donors(receiver *role) []*role {
-	gives := func(r *role) bool {
-		least, _ := stepDown(p, r)
-		_, forbidden := shrinkGuards(p, r)
-		return r != receiver && r.InstanceType != "" && r.InstanceType == receiver.InstanceType &&
-			r.Replicas > r.floorBound() && least < r.Replicas && forbidden == ""
-	}
-	if p.spec.Rebalance.Policy == workerv1.RebalancePriority {
-		list := p.spec.Rebalance.Priority
-		after := list[slices.Index(list, receiver.Name)+1:]
-		return p.listed(after, func(r *role) bool { return gives(r) && r.raw <= r.Replicas })
-	}
-	var found []*role
-	for _, r := range p.roles {
-		if gives(r) && r.raw < r.Replicas {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
-func (p *pass) listed(names []string, keep func(*role) bool) []*role {
-	var found []*role
-	for _, name := range names {
-		if r := p.role(name); r != nil && keep(r) {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
 // donate begins the transfer: the donor goes first, everything else waits.
 func (p *pass) donate(donor, receiver *role) {
 	p.freeze()
@@ -187,71 +130,6 @@ func (p *pass) donate(donor, receiver *role) {
 func (p *pass) transfer(kind fence.CommitKind, r *role, count int32, after *workerv1.RebalanceStatus) {
 	r.moveTo(StageRebalance, count, RuleRebalance)
 	p.write = &Commit{Kind: kind, rebalance: after}
-}
-
-// endTransfer ends a running transfer without a write; the donor regrows by its own recommendation.
-func (p *pass) endTransfer(reason string) {
-	ended := *p.state.Rebalance
-	ended.Reason = reason
-	p.state.Rebalance = &ended
-}
-
-// notTransferred records why there is no transfer in this pass.
-func (p *pass) notTransferred(reason, message string) {
-	b := workerv1.RebalanceStatus{ExhaustionEpisodeGeneration: p.target.Generation}
-	if p.state.Rebalance != nil {
-		b = *p.state.Rebalance
-	}
-	b.Reason = reason
-	p.state.Rebalance = &b
-	p.standstill = obstacle{reason, message}
-}
-
-// afterRollback is the transfer's record once a growth was taken back: the acquisition failed, or an episode begins or goes on.
-func (p *pass) afterRollback() *workerv1.RebalanceStatus {
-	if p.spec.Rebalance.Policy == workerv1.RebalanceDisabled {
-		return nil
-	}
-	b := workerv1.RebalanceStatus{ExhaustionEpisodeGeneration: p.target.Generation}
-	if p.state.Rebalance != nil {
-		b = *p.state.Rebalance
-	}
-	if b.Reason = StepResourceExhausted; b.DonationAttempted {
-		b.Reason = StepBlocked
-	}
-	return &b
-}
-
-// afterRestore is the transfer's record once the donor's replica came back (spec "Pacing and guards").
-func (p *pass) afterRestore() *workerv1.RebalanceStatus {
-	if !transferRuns(p.state.Rebalance) {
-		return nil
-	}
-	cancelled := *p.state.Rebalance
-	cancelled.Reason = StepDonationAttempted
-	return &cancelled
-}
-
-// adoptedTransfer is the record of a leg that was found on the target (D33).
-func (p *pass) adoptedTransfer(kind fence.CommitKind, baseline, vector workerv1.Vector) *workerv1.RebalanceStatus {
-	b := workerv1.RebalanceStatus{ExhaustionEpisodeGeneration: p.target.Generation}
-	if p.state.Rebalance != nil {
-		b = *p.state.Rebalance
-	}
-	started := stamp(p.now)
-	b.DonationAttempted, b.Reason = true, StepReceiverAcquire
-	if kind == fence.CommitDonate {
-		b.Reason, b.StartedAt = StepDonorRelease, &started
-	}
-	for _, r := range p.roles {
-		switch was, is := baseline[r.Name], vector[r.Name]; {
-		case is < was:
-			b.DonorRole, b.DonorTargetReplicas = r.Name, is
-		case is > was, b.ReceiverRole == "" && p.state.Exhaustion != nil && isExhausted(p.state.Exhaustion, r.Name):
-			b.ReceiverRole, b.ReceiverTargetReplicas = r.Name, is
-		}
-	}
-	return &b
 }
 
 // with changes one role's count in a vector that the caller owns.

@@ -19,9 +19,6 @@ const (
 	defaultITL            = 50  // milliseconds
 )
 
-// breachOfGrowth is the relative latency above which the guard asks for a replica; above 1 it only holds (D18).
-const breachOfGrowth = 1.2
-
 // comparisonSlack is the relative slack of comparisons that representation noise must not decide (D16, D18, D20).
 const comparisonSlack = 1e-9
 
@@ -156,63 +153,4 @@ func (a tokenThroughput) bursts(p *pass, r *role) bool {
 	recent := r.demand.History.Over(p.now, a.panic).PerSecond
 	carried := float64(r.observed.Coverage.ReadyReplicas) * a.capacities.of(r.Kind)
 	return recent.Valid && recent.Float64 >= a.threshold*carried*(1-comparisonSlack)
-}
-
-// guardLatency holds shrinking while a latency is above its target, or not known while there is work, and asks for one more
-// than the ready replicas when it is far above (D17, D18).
-func (a tokenThroughput) guardLatency(p *pass, r *role, rec *recommendation) {
-	breach := a.breach(p, r)
-	switch {
-	case !breach.Valid && r.signal == observe.Idle:
-		return
-	case breach.Valid && breach.Float64 > breachOfGrowth*(1+comparisonSlack):
-		rec.oneMore(r)
-		rec.reason, rec.hold = ReasonLatencyGuardScaleUp, ReasonLatencyGuardScaleUp
-	case !breach.Valid || breach.Float64 > 1+comparisonSlack:
-		if rec.hold == "" && rec.raw < r.Replicas {
-			rec.reason = ReasonLatencyGuardHold
-		}
-		if rec.hold == "" {
-			rec.hold = ReasonLatencyGuardHold
-		}
-	}
-}
-
-// oneMore asks for one more than the ready replicas, never less than the current ones: replicas that are still loading are
-// not asked for again (D17).
-func (rec *recommendation) oneMore(r *role) {
-	ready := saturated(int64(r.observed.Coverage.ReadyReplicas) + 1)
-	rec.raw = max(rec.raw, ready, r.Replicas)
-}
-
-// breach is the larger of the role's latencies relative to their targets; missing when none is known. A Server with one of
-// its two is judged by that one (D64).
-func (a tokenThroughput) breach(p *pass, r *role) observe.Value {
-	var worst observe.Value
-	consider := func(l observe.Value, target float64) {
-		if l.Valid {
-			worst = observe.Known(max(worst.Float64, l.Float64/target))
-		}
-	}
-	if r.Kind != observe.Decode {
-		consider(p.firstTokenTime(r), a.ttft)
-	}
-	if r.Kind != observe.Prefill {
-		consider(r.observed.ITL.Value(), a.itl)
-	}
-	return worst
-}
-
-// firstTokenTime is the role's TTFT. A pair may record it on its decode half alone: then a prefill half without one takes
-// that (D11).
-func (p *pass) firstTokenTime(r *role) observe.Value {
-	if own := r.observed.TTFT.Value(); own.Valid || r.Kind != observe.Prefill {
-		return own
-	}
-	for _, other := range p.roles {
-		if other.Kind == observe.Decode && other.usable() && other.observed.TTFT.Value().Valid {
-			return other.observed.TTFT.Value()
-		}
-	}
-	return observe.Value{}
 }

@@ -36,11 +36,11 @@ type slot struct {
 }
 
 type instance struct {
-	asked, readyAfter float64
-	admitted          bool
-	admittedAt        float64
-	pods, workload    bool
-	goneAt            float64 // of a removed one; +Inf: an event ends it
+	asked          float64
+	admitted       bool
+	admittedAt     float64
+	pods, workload bool
+	goneAt         float64 // of a removed one; +Inf: an event ends it
 }
 
 func newWorld(s *scenario) *world {
