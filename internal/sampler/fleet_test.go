@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/scrape"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 )
 
@@ -34,7 +35,7 @@ type engines struct {
 	most    int // scrapes of one Pod at once
 }
 
-func (e *engines) Scrape(ctx context.Context, pod observe.Pod) (observe.Sample, int, error) {
+func (e *engines) Scrape(ctx context.Context, pod observe.Pod, _ observe.Engine) (scrape.Result, error) {
 	e.mu.Lock()
 	e.scrapes[pod.Name] = append(e.scrapes[pod.Name], time.Now())
 	e.flying[pod.Name]++
@@ -47,14 +48,14 @@ func (e *engines) Scrape(ctx context.Context, pod observe.Pod) (observe.Sample, 
 		e.flying[pod.Name]--
 	}()
 	if !sleep(ctx, delay) {
-		return observe.Sample{}, 0, ctx.Err()
+		return scrape.Result{}, ctx.Err()
 	}
 	if broken {
-		return observe.Sample{}, 0, errors.New("nobody listens")
+		return scrape.Result{}, errors.New("nobody listens")
 	}
 	s := observe.Sample{Engine: observe.VLLM, Running: observe.Known(1), Waiting: observe.Known(0)}
 	s.Counters[observe.GenerationTokens] = []observe.Counter{{Value: 10 * time.Since(e.began).Seconds()}}
-	return s, 1000, nil
+	return scrape.Result{Sample: s, Bytes: 1000}, nil
 }
 
 func (e *engines) of(pod string) []time.Time {

@@ -28,8 +28,8 @@ func FuzzObservation(f *testing.F) {
 			now := start.Add(time.Duration(i) * a.Interval)
 			var results []windows.PodResult
 			for _, body := range bodies {
-				sample, _, err := decoder.Decode(body, "")
-				result := windows.PodResult{At: now, Sample: sample}
+				answer, err := decoder.Decode(body, "", "")
+				result := windows.PodResult{At: now, Sample: answer.Sample}
 				if err != nil {
 					result.Reason = scrape.ReasonOf(err)
 				}

@@ -32,7 +32,7 @@ type Options struct {
 	MaxScrapeBytes           resource.QuantityValue
 	MaxPodsPerRole           int
 	DataParallel             string
-	EngineCAFile             string
+	EngineTLS                certs.Files
 	EngineInsecureSkipVerify bool
 	EngineBearerTokenFile    string
 }
@@ -76,7 +76,9 @@ func (o *Options) Groups() []process.FlagGroup {
 	engines.Var(&o.MaxScrapeBytes, "max-scrape-bytes", "Largest exposition, after decompression.")
 	engines.IntVar(&o.MaxPodsPerRole, "max-pods-per-role", o.MaxPodsPerRole, "Pods of one role that are scraped; with more, a role is observed in part and does not shrink.")
 	engines.StringVar(&o.DataParallel, "data-parallel", o.DataParallel, "What counts of the independent engines behind one endpoint: sum, or rank-zero alone.")
-	engines.StringVar(&o.EngineCAFile, "engine-ca-file", o.EngineCAFile, "PEM authorities of engines that serve HTTPS; the system's by default.")
+	engines.StringVar(&o.EngineTLS.CA, "engine-ca-file", o.EngineTLS.CA, "PEM authorities of engines that serve HTTPS; the system's by default. Reloaded when it changes.")
+	engines.StringVar(&o.EngineTLS.Cert, "engine-cert-file", o.EngineTLS.Cert, "PEM certificate for engines that ask callers for one; reloaded when it changes.")
+	engines.StringVar(&o.EngineTLS.Key, "engine-key-file", o.EngineTLS.Key, "PEM key of that certificate.")
 	engines.BoolVar(&o.EngineInsecureSkipVerify, "engine-tls-insecure-skip-verify", o.EngineInsecureSkipVerify, "Accept any certificate of an engine.")
 	engines.StringVar(&o.EngineBearerTokenFile, "engine-bearer-token-file", o.EngineBearerTokenFile, "Token for engines with an API key; sent over verified HTTPS only.")
 
@@ -132,6 +134,9 @@ func (o *Options) validateEngines() error {
 	}
 	if d := scrape.DataParallel(o.DataParallel); d != scrape.Sum && d != scrape.RankZero {
 		errs = append(errs, fmt.Errorf("--data-parallel: %q is neither %s nor %s", o.DataParallel, scrape.Sum, scrape.RankZero))
+	}
+	if err := o.EngineTLS.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--engine-cert-file, --engine-key-file: %w", err))
 	}
 	if o.EngineInsecureSkipVerify && o.EngineBearerTokenFile != "" {
 		errs = append(errs, errors.New("--engine-bearer-token-file: the token would never be sent with --engine-tls-insecure-skip-verify; give --engine-ca-file instead"))

@@ -30,6 +30,7 @@ func TestOptionsAreValidatedAllAtOnceByFlag(t *testing.T) {
 			o.MaxScrapeBytes.Quantity.Set(0)
 		}, []string{"--leaderless-timeout", "--scrape-timeout", "--max-pods-per-role", "--max-scrape-bytes"}},
 		{"an unknown mode", func(o *Options) { o.DataParallel = "all" }, []string{"--data-parallel"}},
+		{"a certificate for engines without its key", func(o *Options) { o.EngineTLS.Cert = "c" }, []string{"--engine-key-file"}},
 		{"a token that would never be sent", func(o *Options) { o.EngineInsecureSkipVerify, o.EngineBearerTokenFile = true, "t" }, []string{"--engine-bearer-token-file"}},
 	}
 	for _, tt := range tests {

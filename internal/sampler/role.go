@@ -18,9 +18,9 @@ import (
 // maxMessage is the longest message about an uncovered Pod, in bytes.
 const maxMessage = 256
 
-// scraper reads one Pod before the deadline of ctx; bytes is the length of the body.
+// scraper reads one Pod before the deadline of ctx.
 type scraper interface {
-	Scrape(ctx context.Context, pod observe.Pod) (sample observe.Sample, bytes int, err error)
+	Scrape(ctx context.Context, pod observe.Pod, hint observe.Engine) (scrape.Result, error)
 }
 
 // role is one assigned role. Its loop runs in one goroutine, which alone touches windows and failures.
@@ -101,9 +101,10 @@ func (r *role) pass(ctx context.Context, a observe.Assignment, due time.Time) {
 	start := time.Now()
 	r.fleet.metrics.late.Observe(start.Sub(due).Seconds())
 	results := make([]windows.PodResult, min(len(a.Pods), r.fleet.maxPods))
+	hint := scrape.EngineNamed(a.Engine)
 	var scrapes sync.WaitGroup
 	for i := range results {
-		scrapes.Go(func() { results[i] = r.scrape(ctx, a.Pods[i], a.Interval) })
+		scrapes.Go(func() { results[i] = r.scrape(ctx, a.Pods[i], a.Interval, hint) })
 	}
 	scrapes.Wait()
 	if ctx.Err() != nil {
@@ -115,19 +116,19 @@ func (r *role) pass(ctx context.Context, a observe.Assignment, due time.Time) {
 	r.fleet.publish(o)
 }
 
-func (r *role) scrape(ctx context.Context, pod observe.Pod, interval time.Duration) windows.PodResult {
+func (r *role) scrape(ctx context.Context, pod observe.Pod, interval time.Duration, hint observe.Engine) windows.PodResult {
 	if !sleep(ctx, offset(pod, interval)) {
 		return windows.PodResult{Reason: observe.NotScraped}
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(r.fleet.timeout, interval/2))
 	defer cancel()
 	start := time.Now()
-	sample, bytes, err := r.fleet.scraper.Scrape(ctx, pod)
-	result := windows.PodResult{At: time.Now(), Sample: sample}
+	answer, err := r.fleet.scraper.Scrape(ctx, pod, hint)
+	result := windows.PodResult{At: time.Now(), Sample: answer.Sample}
 	if err != nil {
 		result.Reason, result.Message = scrape.ReasonOf(err), cut(err.Error())
 	}
-	r.fleet.metrics.scraped(result.Reason, sample.Engine, result.At.Sub(start), bytes)
+	r.fleet.metrics.scraped(result.Reason, answer.Sample.Engine, result.At.Sub(start), answer.Bytes)
 	return result
 }
 

@@ -70,16 +70,16 @@ func (o *Options) serverTLS(ctx context.Context, g *errgroup.Group, p *process.P
 }
 
 func (o *Options) newScraper(ctx context.Context, g *errgroup.Group, log *zap.Logger) (*scrape.Scraper, error) {
-	authorities, err := certs.Load(certs.Files{CA: o.EngineCAFile}, log)
+	certificates, err := certs.Load(o.EngineTLS, log)
 	if err != nil {
-		return nil, fmt.Errorf("--engine-ca-file: %w", err)
+		return nil, fmt.Errorf("loading --engine-ca-file, --engine-cert-file and --engine-key-file: %w", err)
 	}
-	g.Go(func() error { return authorities.Run(ctx) })
+	g.Go(func() error { return certificates.Run(ctx) })
 	if o.EngineInsecureSkipVerify {
 		log.Warn("certificates of engines are not verified, as asked for by --engine-tls-insecure-skip-verify")
 	}
 	return scrape.New(scrape.Options{
-		MaxBytes: o.MaxScrapeBytes.Value(), DataParallel: scrape.DataParallel(o.DataParallel), Authorities: authorities,
+		MaxBytes: o.MaxScrapeBytes.Value(), DataParallel: scrape.DataParallel(o.DataParallel), Certificates: certificates,
 		InsecureSkipVerify: o.EngineInsecureSkipVerify, BearerTokenFile: o.EngineBearerTokenFile,
 	}), nil
 }

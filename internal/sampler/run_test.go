@@ -242,10 +242,10 @@ func TestASamplerThatCannotStartSaysWhy(t *testing.T) {
 	o.InsecureLoopback, o.GRPCAddress = true, taken.Addr().String()
 	require.ErrorContains(t, Run(t.Context(), p, o), "--grpc-address")
 
-	o.GRPCAddress, o.EngineCAFile = "127.0.0.1:0", filepath.Join(t.TempDir(), "missing")
+	o.GRPCAddress, o.EngineTLS.CA = "127.0.0.1:0", filepath.Join(t.TempDir(), "missing")
 	require.ErrorContains(t, Run(t.Context(), p, o), "--engine-ca-file")
 
-	o.InsecureLoopback, o.EngineCAFile = false, ""
+	o.InsecureLoopback, o.EngineTLS.CA = false, ""
 	o.TLS = certs.Files{Cert: "missing", Key: "missing", CA: "missing"}
 	require.ErrorContains(t, Run(t.Context(), p, o), "missing")
 }

@@ -25,7 +25,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _, err := d.Decode(body, contentType)
+				_, err := d.Decode(body, contentType, "")
 				require.NoError(b, err)
 			}
 		})
@@ -41,7 +41,7 @@ func BenchmarkRatios(b *testing.B) {
 			body, contentType := exposition(b, name)
 			d := NewDecoder(Sum)
 			decoding := func() {
-				_, _, err := d.Decode(body, contentType)
+				_, err := d.Decode(body, contentType, "")
 				require.NoError(b, err)
 			}
 			expfmtTime, decodeTime, bareTime := math.Inf(1), math.Inf(1), math.Inf(1)
@@ -99,10 +99,10 @@ func TestSteadyDecodingAllocatesPerScrapeAndNotPerSeries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body, contentType := exposition(t, name)
 			d := NewDecoder(Sum)
-			_, read, err := d.Decode(body, contentType)
+			result, err := d.Decode(body, contentType, "")
 			require.NoError(t, err)
-			allocations := testing.AllocsPerRun(50, func() { _, _, _ = d.Decode(body, contentType) })
-			require.Greater(t, read, 50)
+			allocations := testing.AllocsPerRun(50, func() { _, _ = d.Decode(body, contentType, "") })
+			require.Greater(t, result.Series, 50)
 			require.LessOrEqual(t, allocations, 20.0)
 		})
 	}

@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"mime"
+	"strings"
 	"sync"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
@@ -27,13 +28,23 @@ type Decoder struct {
 // NewDecoder makes a Decoder.
 func NewDecoder(mode DataParallel) *Decoder { return &Decoder{mode: mode} }
 
-// Decode reads a whole exposition body. contentType is the header of the response; empty reads as text 0.0.4. Lines that are
-// not needed are skipped unread; a needed line that is malformed or repeated fails the whole (D39) with an *Error. read is how
-// many needed series there were.
-func (d *Decoder) Decode(body []byte, contentType string) (sample observe.Sample, read int, err error) {
+// Result is what an exposition says.
+type Result struct {
+	Sample observe.Sample
+	// Series is how many needed series were read.
+	Series int
+	// Bytes of the body, decompressed.
+	Bytes int
+}
+
+// Decode reads a whole exposition body. contentType is the header of the response; empty reads as text 0.0.4. hint is the engine
+// to read where the series of several are exposed; empty: none. Lines that are not needed are skipped unread; a needed line
+// that is malformed or repeated fails the whole (D39) with an *Error.
+func (d *Decoder) Decode(body []byte, contentType string, hint observe.Engine) (Result, error) {
+	result := Result{Bytes: len(body)}
 	openMetrics, err := isOpenMetrics(contentType)
 	if err != nil {
-		return observe.Sample{}, 0, err
+		return result, err
 	}
 	known := &d.knownInText
 	if openMetrics {
@@ -43,17 +54,27 @@ func (d *Decoder) Decode(body []byte, contentType string) (sample observe.Sample
 	defer scratches.Put(s)
 	s.reset(d.mode)
 	if ended := s.filter(body, known); openMetrics && !ended {
-		return observe.Sample{}, 0, failf(observe.Malformed, "the exposition is cut short: no # EOF at its end")
+		return result, failf(observe.Malformed, "the exposition is cut short: no # EOF at its end")
 	}
 	if err := s.parse(openMetrics, known); err != nil {
-		return observe.Sample{}, 0, err
+		return result, err
 	}
-	read = len(s.series)
+	result.Series = len(s.series)
 	if err := s.choose(); err != nil {
-		return observe.Sample{}, 0, err
+		return result, err
 	}
-	sample, err = s.sample()
-	return sample, read, err
+	result.Sample, err = s.sample(hint)
+	return result, err
+}
+
+// EngineNamed is the engine that a deployment names, in whatever case; empty when it is none that is known.
+func EngineNamed(name string) observe.Engine {
+	for _, e := range engines {
+		if strings.EqualFold(name, string(e)) {
+			return e
+		}
+	}
+	return ""
 }
 
 // textType is what engines send with plain text.

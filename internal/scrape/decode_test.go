@@ -20,12 +20,12 @@ const queue = "vllm:num_requests_running 3\nvllm:num_requests_waiting 5\n"
 // decodeIn decodes twice: a body reads the same when its series are known as when they are not.
 func decodeIn(mode DataParallel, body []byte, contentType string) (observe.Sample, error) {
 	d := NewDecoder(mode)
-	first, _, err := d.Decode(body, contentType)
-	again, _, errAgain := d.Decode(body, contentType)
+	first, err := d.Decode(body, contentType, "")
+	again, errAgain := d.Decode(body, contentType, "")
 	if !reflect.DeepEqual(first, again) || (err == nil) != (errAgain == nil) {
-		return first, fmt.Errorf("decoded again it reads differently: %+v (%w), at first %+v (%w)", again, errAgain, first, err)
+		return first.Sample, fmt.Errorf("decoded again it reads differently: %+v (%w), at first %+v (%w)", again, errAgain, first, err)
 	}
-	return first, err
+	return first.Sample, err
 }
 
 func decode(t *testing.T, body string) observe.Sample {
@@ -195,10 +195,10 @@ func TestMoreSeriesThanCanBeRememberedReadAsWell(t *testing.T) {
 	}
 	d.knownInText.learn(keys, learnt)
 	for range 2 {
-		s, read, err := d.Decode([]byte(queue), "")
+		result, err := d.Decode([]byte(queue), "", "")
 		require.NoError(t, err)
-		require.Equal(t, 2, read)
-		require.Equal(t, observe.Known(5), s.Waiting)
+		require.Equal(t, 2, result.Series)
+		require.Equal(t, observe.Known(5), result.Sample.Waiting)
 	}
 	require.Len(t, d.knownInText.series, 2, "the others are forgotten")
 	require.Empty(t, d.knownInOpenMetrics.series, "formats know their own")
@@ -210,9 +210,9 @@ func TestManyGoroutinesMayDecodeWhileSeriesAreLearnt(t *testing.T) {
 	for i := range 8 {
 		g.Go(func() error {
 			for j := range 100 {
-				s, _, err := d.Decode(fmt.Appendf(nil, "%svllm:prompt_tokens_total{model_name=\"%d-%d\"} 7\n", queue, i, j), "")
-				if err != nil || total(s, observe.PromptTokens) != 7 {
-					return fmt.Errorf("decoded %+v: %w", s, err)
+				result, err := d.Decode(fmt.Appendf(nil, "%svllm:prompt_tokens_total{model_name=\"%d-%d\"} 7\n", queue, i, j), "", "")
+				if err != nil || total(result.Sample, observe.PromptTokens) != 7 {
+					return fmt.Errorf("decoded %+v: %w", result, err)
 				}
 			}
 			return nil

@@ -40,6 +40,8 @@ func (f *family) accepts(value []byte) bool {
 	return slices.ContainsFunc(f.values, func(v string) bool { return v == string(value) })
 }
 
+var engines = []observe.Engine{observe.VLLM, observe.SGLang}
+
 // families of all engines. Of several that feed one signal of an engine the first that is exposed is read and the others are
 // not: newer names stand before older ones (D40).
 var families = slices.Concat(vllmFamilies, sglangFamilies, []family{

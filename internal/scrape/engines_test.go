@@ -50,3 +50,24 @@ func itlOf(s observe.Sample) observe.Value { return observe.Known(s.ITL[0].Count
 func counterOf(k observe.CounterKind) func(observe.Sample) observe.Value {
 	return func(s observe.Sample) observe.Value { return observe.Known(total(s, k)) }
 }
+
+func TestOfTwoEnginesTheOneThatTheDeploymentNamesIsRead(t *testing.T) {
+	const both = "vllm:num_requests_running 1\nsglang:num_running_reqs 2\n"
+	tests := []struct {
+		name, named, body string
+		want              observe.Engine
+	}{
+		{"in the case of the deployment", "SGLANG", both, observe.SGLang},
+		{"the other one", "vllm", both, observe.VLLM},
+		{"no name", "", both, observe.VLLM},
+		{"a name that nobody knows", "llama.cpp", both, observe.VLLM},
+		{"a wrong name is only a hint", "sglang", "vllm:num_requests_running 1\n", observe.VLLM},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			result, err := NewDecoder(Sum).Decode([]byte(tt.body), "", EngineNamed(tt.named))
+			require.NoError(t, err)
+			require.Equal(t, tt.want, result.Sample.Engine)
+		})
+	}
+}

@@ -39,8 +39,9 @@ type Options struct {
 	MaxBytes int64
 	// DataParallel says which engines behind one endpoint are read.
 	DataParallel DataParallel
-	// Authorities verify engines that serve HTTPS.
-	Authorities *certs.Source
+	// Certificates are the authorities that verify engines which serve HTTPS, and what is presented to those that ask who calls.
+	// Needed for engines that serve HTTPS.
+	Certificates *certs.Source
 	// InsecureSkipVerify accepts any certificate, and keeps the bearer token at home.
 	InsecureSkipVerify bool
 	// BearerTokenFile holds a token for engines with an API key, read at every scrape; empty: none.
@@ -72,27 +73,26 @@ func New(options Options) *Scraper {
 }
 
 // Scrape fetches and decodes the exposition of one Pod before the deadline of ctx, which covers all of it: connection, headers
-// and body. Only a clean answer with status 200 counts; an error is an *Error. Bytes is how long the body was.
-func (s *Scraper) Scrape(ctx context.Context, pod observe.Pod) (sample observe.Sample, bytes int, err error) {
+// and body. hint is as of Decode. Only a clean answer with status 200 counts; an error is an *Error.
+func (s *Scraper) Scrape(ctx context.Context, pod observe.Pod, hint observe.Engine) (Result, error) {
 	request, err := s.request(ctx, pod)
 	if err != nil {
-		return observe.Sample{}, 0, err
+		return Result{}, err
 	}
 	response, err := s.transport.RoundTrip(request)
 	if err != nil {
-		return observe.Sample{}, 0, classify(ctx, err)
+		return Result{}, classify(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return observe.Sample{}, 0, failf(observe.HTTPStatus, "the engine answered with status %d, wanted 200", response.StatusCode)
+		return Result{}, failf(observe.HTTPStatus, "the engine answered with status %d, wanted 200", response.StatusCode)
 	}
 	buffer := s.borrow()
 	defer s.giveBack(buffer)
 	if err := s.read(ctx, buffer, response); err != nil {
-		return observe.Sample{}, buffer.Len(), err
+		return Result{Bytes: buffer.Len()}, err
 	}
-	sample, _, err = s.decoder.Decode(buffer.Bytes(), response.Header.Get("Content-Type"))
-	return sample, buffer.Len(), err
+	return s.decoder.Decode(buffer.Bytes(), response.Header.Get("Content-Type"), hint)
 }
 
 func (s *Scraper) request(ctx context.Context, pod observe.Pod) (*http.Request, error) {
@@ -182,9 +182,9 @@ func (s *Scraper) dialTLS(ctx context.Context, network, address string) (net.Con
 }
 
 func (s *Scraper) tlsConfig(host string) *tls.Config {
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // asked for by a flag, off by default
-	if !s.options.InsecureSkipVerify {
-		config = s.options.Authorities.Client(host)
+	config := s.options.Certificates.Client(host)
+	if s.options.InsecureSkipVerify {
+		config.VerifyConnection = nil
 	}
 	config.MinVersion = tls.VersionTLS12 // engines are not ours to upgrade
 	config.ClientSessionCache = s.sessions

@@ -64,8 +64,8 @@ func scrapeIn(t *testing.T, s *Scraper, timeout time.Duration, pod observe.Pod) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	sample, _, err := s.Scrape(ctx, pod)
-	return sample, err
+	result, err := s.Scrape(ctx, pod, "")
+	return result.Sample, err
 }
 
 func TestACleanAnswerIsASample(t *testing.T) {
@@ -75,10 +75,10 @@ func TestACleanAnswerIsASample(t *testing.T) {
 		answer("text/plain; version=0.0.4", queue)(w, r)
 	})
 	pod.Path = "/metrics?engine=all"
-	s, n, err := scraper(Options{}).Scrape(t.Context(), pod)
+	result, err := scraper(Options{}).Scrape(t.Context(), pod, "")
 	require.NoError(t, err)
-	require.Equal(t, observe.Known(3), s.Running)
-	require.Equal(t, len(queue), n)
+	require.Equal(t, observe.Known(3), result.Sample.Running)
+	require.Equal(t, len(queue), result.Bytes)
 	require.Equal(t, "/metrics?engine=all", got.URL.String())
 	require.Equal(t, accept, got.Header.Get("Accept"))
 	require.True(t, got.Close, "one connection per scrape")
@@ -243,9 +243,42 @@ func engineTLS(t *testing.T) (pod observe.Pod, authorities *certs.Source, author
 	return podAt(t, server.URL), source, authorization
 }
 
+// none is what the system trusts, and no certificate of our own.
+func none(t *testing.T) *certs.Source {
+	t.Helper()
+	source, err := certs.Load(certs.Files{}, zap.NewNop())
+	require.NoError(t, err)
+	return source
+}
+
+func TestAnEngineThatAsksForACertificateIsShownTheNewestOne(t *testing.T) {
+	authority, err := certstest.NewAuthority("engines")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, authority.WriteLeaf(dir, "sampler.test"))
+	files := certs.Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
+	own, err := certs.Load(files, zap.NewNop())
+	require.NoError(t, err)
+
+	engineDir := t.TempDir()
+	require.NoError(t, authority.WriteLeaf(engineDir, "127.0.0.1"))
+	engine, err := certs.Load(certs.Files{Cert: filepath.Join(engineDir, "tls.crt"), Key: filepath.Join(engineDir, "tls.key"), CA: filepath.Join(engineDir, "ca.crt")}, zap.NewNop())
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(answer("text/plain", queue))
+	server.TLS = engine.Server(certs.AllowNames("sampler.test"))
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	pod := podAt(t, server.URL)
+
+	_, err = scrapeIn(t, scraper(Options{Certificates: own, InsecureSkipVerify: true}), 10*time.Second, pod)
+	require.NoError(t, err)
+	_, err = scrapeIn(t, scraper(Options{Certificates: none(t), InsecureSkipVerify: true}), 10*time.Second, pod)
+	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
+}
+
 func TestHTTPSIsVerifiedAgainstTheAuthoritiesForThePodsAddress(t *testing.T) {
 	pod, authorities, _ := engineTLS(t)
-	s := scraper(Options{Authorities: authorities})
+	s := scraper(Options{Certificates: authorities})
 	for range 2 { // the second resumes the session
 		_, err := scrapeIn(t, s, 10*time.Second, pod)
 		require.NoError(t, err)
@@ -256,10 +289,10 @@ func TestHTTPSIsVerifiedAgainstTheAuthoritiesForThePodsAddress(t *testing.T) {
 	require.NoError(t, other.WriteLeaf(dir, "x"))
 	strangers, err := certs.Load(certs.Files{CA: filepath.Join(dir, "ca.crt")}, zap.NewNop())
 	require.NoError(t, err)
-	_, err = scrapeIn(t, scraper(Options{Authorities: strangers}), 10*time.Second, pod)
+	_, err = scrapeIn(t, scraper(Options{Certificates: strangers}), 10*time.Second, pod)
 	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
 	require.ErrorContains(t, err, "certificate")
-	_, err = scrapeIn(t, scraper(Options{InsecureSkipVerify: true}), 10*time.Second, pod)
+	_, err = scrapeIn(t, scraper(Options{Certificates: none(t), InsecureSkipVerify: true}), 10*time.Second, pod)
 	require.NoError(t, err)
 }
 
@@ -268,10 +301,10 @@ func TestTheBearerTokenGoesOutOverVerifiedHTTPSOnly(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	pod, authorities, authorization := engineTLS(t)
 
-	_, err := scrapeIn(t, scraper(Options{Authorities: authorities, BearerTokenFile: token}), 10*time.Second, pod)
+	_, err := scrapeIn(t, scraper(Options{Certificates: authorities, BearerTokenFile: token}), 10*time.Second, pod)
 	require.NoError(t, err)
 	require.Equal(t, "Bearer secret", authorization.Load())
-	_, err = scrapeIn(t, scraper(Options{InsecureSkipVerify: true, BearerTokenFile: token}), 10*time.Second, pod)
+	_, err = scrapeIn(t, scraper(Options{Certificates: none(t), InsecureSkipVerify: true, BearerTokenFile: token}), 10*time.Second, pod)
 	require.NoError(t, err)
 	require.Empty(t, authorization.Load())
 
@@ -284,7 +317,7 @@ func TestTheBearerTokenGoesOutOverVerifiedHTTPSOnly(t *testing.T) {
 	require.Equal(t, "plain: ", authorization.Load())
 
 	require.NoError(t, os.Remove(token))
-	_, err = scrapeIn(t, scraper(Options{Authorities: authorities, BearerTokenFile: token}), 10*time.Second, pod)
+	_, err = scrapeIn(t, scraper(Options{Certificates: authorities, BearerTokenFile: token}), 10*time.Second, pod)
 	require.ErrorContains(t, err, "bearer token")
 }
 
@@ -294,7 +327,7 @@ func TestOldTLSIsNotSpoken(t *testing.T) {
 	server.Config.ErrorLog = nil
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	_, err := scrapeIn(t, scraper(Options{InsecureSkipVerify: true}), 10*time.Second, podAt(t, server.URL))
+	_, err := scrapeIn(t, scraper(Options{Certificates: none(t), InsecureSkipVerify: true}), 10*time.Second, podAt(t, server.URL))
 	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
 }
 

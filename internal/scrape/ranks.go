@@ -114,9 +114,9 @@ func larger(a, b float64) float64 {
 func usable(v float64) bool { return v >= 0 && v <= 1e18 }
 
 // sample adds the chosen series up.
-func (s *scratch) sample() (observe.Sample, error) {
+func (s *scratch) sample(hint observe.Engine) (observe.Sample, error) {
 	b := builder{scratch: s}
-	b.out.Engine = b.engine()
+	b.out.Engine = b.engine(hint)
 	if b.out.Engine == "" {
 		return observe.Sample{}, failf(observe.NoEngineSeries, "the exposition has no series of vLLM or SGLang: check the port, and that the engine has metrics enabled")
 	}
@@ -137,19 +137,20 @@ type builder struct {
 	out observe.Sample
 }
 
-// engine is the one whose request gauges are there, else the one of which anything is.
-func (b *builder) engine() observe.Engine {
-	for _, e := range []observe.Engine{observe.VLLM, observe.SGLang} {
-		if len(b.of(e, running)) > 0 {
-			return e
+// engine is the one whose request gauges are there, else the one of which anything is; of several the one that was hinted at.
+func (b *builder) engine(hint observe.Engine) observe.Engine {
+	var found observe.Engine
+	for _, e := range engines {
+		if len(b.of(e, running)) > 0 && (found == "" || e == hint) {
+			found = e
 		}
 	}
 	for f, m := range b.families {
-		if e := families[f].engine; e != "" && len(m.series) > 0 {
-			return e
+		if e := families[f].engine; found == "" && e != "" && len(m.series) > 0 {
+			found = e
 		}
 	}
-	return ""
+	return found
 }
 
 // of is the series of the first family that an engine exposes of a signal (D40).

@@ -64,9 +64,9 @@ func TestABodyThatIsCutAnywhereFailsTheScrape(t *testing.T) {
 						answer.body = fmt.Appendf(nil, "%x\r\n%s\r\n", cut, body[:cut])
 					}
 					answers <- answer
-					sample, _, err := s.Scrape(t.Context(), observe.Pod{Address: "127.0.0.1", Port: 1, Scheme: "http", Path: "/metrics"})
+					result, err := s.Scrape(t.Context(), observe.Pod{Address: "127.0.0.1", Port: 1, Scheme: "http", Path: "/metrics"}, "")
 					require.Equal(t, observe.Malformed, ReasonOf(err), "%s at byte %d: %v", how, cut, err)
-					require.Equal(t, observe.Sample{}, sample)
+					require.Equal(t, observe.Sample{}, result.Sample)
 				}
 			}
 		})
