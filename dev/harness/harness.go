@@ -144,6 +144,9 @@ func (c *Cluster) startFleet() error {
 	return nil
 }
 
+// ErrUnclean is in every error of Stop: a part failed while it ran, or did not end in order.
+var ErrUnclean = errors.New("the system failed or did not stop in order")
+
 // Done is closed when the system has failed, or its context ended.
 func (c *Cluster) Done() <-chan struct{} { return c.ctx.Done() }
 
@@ -162,7 +165,10 @@ func (c *Cluster) Stop() error {
 	if c.dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.dir))
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnclean, err)
+	}
+	return nil
 }
 
 func (c *Cluster) path(elements ...string) (string, error) {
