@@ -109,9 +109,9 @@ func (e *Election) lead(ctx context.Context, lead func(context.Context, fence.Ep
 	if err != nil {
 		return err
 	}
-	e.lock.bind(epoch.Transitions)
-	go e.lock.watch(leading, func() { cancel(ErrLeaseLost) })
 	finished := make(chan struct{})
+	e.lock.bind(epoch.Transitions, finished)
+	go e.lock.watch(leading, func() { cancel(ErrLeaseLost) })
 	go func() {
 		defer close(finished)
 		err = lead(leading, epoch)

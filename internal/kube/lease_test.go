@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"gpustack.ai/model-deployment-scaler/internal/fence"
@@ -230,6 +231,46 @@ func TestAWriteMayTakeNoLongerThanTheMarginAndOutlivesAShutdown(t *testing.T) {
 	deadline, limited := ctx.Deadline()
 	require.True(t, limited)
 	require.LessOrEqual(t, time.Until(deadline), 5*time.Second)
+}
+
+// noRenewals lets everything through but renewals, once it is on.
+type noRenewals struct {
+	coordinationclient.LeasesGetter
+	on atomic.Bool
+}
+
+func (r *noRenewals) Leases(namespace string) coordinationclient.LeaseInterface {
+	return notRenewed{r.LeasesGetter.Leases(namespace), &r.on}
+}
+
+type notRenewed struct {
+	coordinationclient.LeaseInterface
+	on *atomic.Bool
+}
+
+func (l notRenewed) Update(ctx context.Context, lease *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if l.on.Load() && *lease.Spec.HolderIdentity != "" {
+		return nil, apierrors.NewServiceUnavailable("no renewals")
+	}
+	return l.LeaseInterface.Update(ctx, lease, o)
+}
+
+func TestALeaseThatCannotBeRenewedIsGivenBackOnlyAfterTheWorkHasEnded(t *testing.T) {
+	w := newWorld(t)
+	leases := &noRenewals{LeasesGetter: w.client.Leases}
+	e, err := NewElection(leases, ElectionOptions{Namespace: w.namespace, Name: "decider", Identity: "leader",
+		Duration: 6 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 200 * time.Millisecond})
+	require.NoError(t, err)
+	holder := ""
+	err = e.Run(t.Context(), func(ctx context.Context, _ fence.Epoch) error {
+		leases.on.Store(true)
+		<-ctx.Done()
+		holder = *w.lease().Spec.HolderIdentity
+		return nil
+	})
+	require.ErrorIs(t, err, ErrLeaseLost)
+	require.Equal(t, "leader", holder, "while the work went on")
+	require.Empty(t, *w.lease().Spec.HolderIdentity, "afterwards")
 }
 
 func TestAnErrorOfTheWorkIsReturned(t *testing.T) {

@@ -24,13 +24,14 @@ type guardedLock struct {
 	until       time.Time // zero: not held
 	bound       bool
 	transitions int64
+	idle        chan struct{} // closed when the work of the bound leadership has ended
 }
 
-// bind fixes the leadership.
-func (l *guardedLock) bind(transitions int64) {
+// bind fixes the leadership; the Lease is not given back before idle is closed.
+func (l *guardedLock) bind(transitions int64, idle chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bound, l.transitions = true, transitions
+	l.bound, l.transitions, l.idle = true, transitions, idle
 }
 
 // held says whether the Lease is ours for at least margin more.
@@ -105,6 +106,9 @@ func (l *guardedLock) write(ctx context.Context, record resourcelock.LeaderElect
 	ours := record.HolderIdentity == l.Identity()
 	if !ours {
 		l.set(time.Time{})
+		if err := l.awaitIdle(ctx); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.try)
 	defer cancel()
@@ -116,6 +120,23 @@ func (l *guardedLock) write(ctx context.Context, record resourcelock.LeaderElect
 		l.set(sent.Add(l.duration))
 	}
 	return nil
+}
+
+// awaitIdle: the elector gives the Lease back by itself when it could not renew it in time, while a write may still be on
+// its way; another copy must not lead before that has ended.
+func (l *guardedLock) awaitIdle(ctx context.Context) error {
+	l.mu.Lock()
+	idle := l.idle
+	l.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("giving lease %s back: the work of this copy has not ended: %w", l.Describe(), ctx.Err())
+	}
 }
 
 func (l *guardedLock) set(until time.Time) {
