@@ -139,17 +139,22 @@ func serve(ctx context.Context, stop func(), spec Spec, p *Process, admin *admin
 func await(ctx context.Context, stop func(), work <-chan error) error {
 	select {
 	case err := <-work:
-		return err
+		return orderly(ctx, err)
 	case <-ctx.Done():
 		stop()
 	}
 	select {
 	case err := <-work:
-		if errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
+		return orderly(ctx, err)
 	case <-time.After(shutdownTimeout):
 		return errShutdownTimeout
 	}
+}
+
+// orderly: work that was told to end and says just that has not failed.
+func orderly(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }

@@ -126,6 +126,16 @@ func TestSIGTERMEndsTheProcessOrderly(t *testing.T) {
 	require.NoError(t, p.cmd.Wait())
 }
 
+func TestWorkThatIsDoneTheMomentTheSignalComesEndsOrderlyToo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // the signal and the end are both there: which of them is seen first must not matter
+		work := make(chan error, 1)
+		work <- fmt.Errorf("working: %w", ctx.Err())
+		require.NoError(t, await(ctx, func() {}, work))
+	}
+}
+
 func TestASecondSignalKillsAProcessThatHangs(t *testing.T) {
 	p := play(t, "hangs")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
