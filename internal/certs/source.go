@@ -20,7 +20,7 @@ const pollInterval = 5 * time.Second
 // Files names PEM files. Cert and Key go together; CA holds the authorities that verify the peer. Empty: none.
 type Files struct{ Cert, Key, CA string }
 
-// Validate says what is missing, naming the flags that prefix-{cert,key,ca}-file would be.
+// Validate says what is missing.
 func (f Files) Validate() error {
 	if (f.Cert == "") != (f.Key == "") {
 		return errors.New("a certificate needs its key, and a key its certificate: give both files or none")
@@ -81,11 +81,12 @@ func (s *Source) reload() {
 			s.log.Warn("kept the old certificates: the new ones cannot be used", zap.Error(err))
 		}
 		s.last = err.Error()
+		return
 	case !m.equal(s.current.Load()):
 		s.current.Store(m)
-		s.last = ""
 		s.log.Info("reloaded certificates", zap.String("certificate", s.files.Cert), zap.Time("notAfter", m.notAfter))
 	}
+	s.last = ""
 }
 
 // Check fails when the certificate has expired: a readiness check.

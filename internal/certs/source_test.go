@@ -110,11 +110,19 @@ func TestABrokenFileKeepsTheOldPairAndIsLoggedOnce(t *testing.T) {
 	url := serve(t, server.Server(nil))
 	client, _ := leaf(t, a, clientName)
 
+	good, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
+	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("garbage"), 0o600))
 	server.reload()
 	server.reload()
 	require.NoError(t, get(url, client.Client(serverName)))
 	require.Equal(t, 1, logs.FilterMessageSnippet("kept the old certificates").Len())
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), good, 0o600))
+	server.reload()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("garbage"), 0o600))
+	server.reload()
+	require.Equal(t, 2, logs.FilterMessageSnippet("kept the old certificates").Len(), "a new fault, after the old file was put back")
 }
 
 func TestLoadingNamesTheFileThatCannotBeUsed(t *testing.T) {
