@@ -11,7 +11,7 @@ TOOL_GO := $(GO) build -modfile=go.tools.mod
 RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X gpustack.ai/model-deployment-scaler/internal/process.version=$(VERSION)
-BINARIES := sampler decider webhook
+BINARIES := sampler decider webhook kubectl-mds
 TIMEOUT ?= 20m
 
 ##@ Use
@@ -38,7 +38,7 @@ test: verify build $(TOOLS)/gotestsum ## Run everything: checks, unit tests with
 ##@ Build
 
 .PHONY: build
-build: $(addprefix $(BIN)/,$(BINARIES)) $(BIN)/devcluster ## Build the three binaries and the development control plane into bin/.
+build: $(addprefix $(BIN)/,$(BINARIES)) $(BIN)/devcluster ## Build the binaries and the development control plane into bin/.
 
 GO_FILES := $(shell find api internal cmd dev -name '*.go' -not -name '*_test.go' 2>/dev/null)
 
