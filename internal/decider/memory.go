@@ -12,7 +12,8 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/decide"
 )
 
-// memory is what is kept of one scaler between passes. Only its own pass touches it, and passes of one scaler never overlap.
+// memory is what is kept of one scaler between passes. Only its own pass touches it, and passes of one scaler never overlap;
+// uid alone never changes and is read by others too.
 type memory struct {
 	uid   types.UID
 	state decide.State
@@ -28,9 +29,10 @@ type memory struct {
 	unsaved bool
 }
 
-// restore makes a memory of what the status holds.
-func restore(s *workerv1.ModelDeploymentScaler) *memory {
-	return &memory{uid: s.UID, state: decide.StateFromStatus(s.Status), stored: s.Status}
+// restore begins anew with what the status holds. The uid stays: others may be asking for it (has).
+func (m *memory) restore(s *workerv1.ModelDeploymentScaler) {
+	m.state, m.stored = decide.StateFromStatus(s.Status), s.Status
+	m.planned, m.latest, m.storedAt, m.unsaved = false, nil, time.Time{}, false
 }
 
 // newest is the newer of the scaler at hand and of what our last write was answered: a cache may lag behind.
@@ -65,7 +67,8 @@ func (m *memories) of(name types.NamespacedName, s *workerv1.ModelDeploymentScal
 	defer m.mu.Unlock()
 	known := m.byID[name]
 	if known == nil || known.uid != s.UID {
-		known = restore(s)
+		known = &memory{uid: s.UID}
+		known.restore(s)
 		m.byID[name] = known
 	}
 	return known

@@ -76,7 +76,7 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 	}
 	m := l.memories.of(name, scaler)
 	if live && !m.planned {
-		*m = *restore(scaler)
+		m.restore(scaler)
 	}
 	if live {
 		m.latest = nil // nothing is newer than a live read, not even what we wrote before a restored backup

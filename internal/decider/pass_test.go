@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,6 +156,17 @@ func TestMemoryThatBeganWithAnOutdatedStatusBeginsAnew(t *testing.T) {
 	require.ErrorIs(t, l.save(t.Context(), m, outdated, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}), errStatusMoved)
 	require.Equal(t, int64(7), m.state.Binding.Term)
 	require.Equal(t, int64(7), w.scaler("s").Status.Binding.Term)
+}
+
+func TestMemoryBeginsAnewWhileObservationsAskForIt(t *testing.T) { // of interest to the race detector
+	s := &workerv1.ModelDeploymentScaler{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}
+	memories, name := newMemories(), types.NamespacedName{Name: "s"}
+	m := memories.of(name, s)
+	var asking sync.WaitGroup
+	asking.Go(func() { _ = memories.has(name, "uid") })
+	m.restore(s)
+	asking.Wait()
+	require.True(t, memories.has(name, "uid"))
 }
 
 func TestAnEditOfTheSpecDoesNotWithholdAReport(t *testing.T) {

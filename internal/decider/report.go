@@ -61,7 +61,7 @@ func (l *leader) save(ctx context.Context, m *memory, scaler *workerv1.ModelDepl
 			return nil // gone; the next pass forgets it
 		}
 		if m.storedAt.IsZero() && !equality.Semantic.DeepEqual(live.Status, m.stored) {
-			*m = *restore(live)
+			m.restore(live)
 			return fmt.Errorf("writing status of scaler %s: %w", nameOf(scaler), errStatusMoved)
 		}
 		written, err = l.writer.WriteStatus(ctx, live, status)
