@@ -102,8 +102,16 @@ func (p *Process) ready() bool {
 
 // Signal sends a signal to the process that is etcd and API server: SIGSTOP freezes both, SIGCONT lets them go on.
 func (p *Process) Signal(sig os.Signal) error {
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		return fmt.Errorf("signalling devcluster: %w", err)
+	pid, err := childOf(p.cmd.Process.Pid, "control-plane")
+	if err != nil {
+		return fmt.Errorf("signalling the API server: %w", err)
+	}
+	server, err := os.FindProcess(pid)
+	if err != nil {
+		return fmt.Errorf("signalling the API server: %w", err)
+	}
+	if err := server.Signal(sig); err != nil {
+		return fmt.Errorf("signalling the API server: %w", err)
 	}
 	return nil
 }
@@ -114,7 +122,7 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // Stop ends devcluster in order; one that does not end is killed, and said so.
 func (p *Process) Stop() error {
 	defer func() { _ = os.RemoveAll(p.dir) }()
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	_ = p.Signal(syscall.SIGCONT) // who is frozen does not end; gone already: nothing to do
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.exited:
