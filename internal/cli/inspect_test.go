@@ -46,7 +46,7 @@ func engineFile(t *testing.T, name string, changes ...string) (before, after str
 	body, err := os.ReadFile(filepath.Join("..", "scrape", "testdata", name))
 	require.NoError(t, err)
 	for i := 0; i < len(changes); i += 2 {
-		require.True(t, strings.Contains(string(body), changes[i]), changes[i])
+		require.Positive(t, strings.Count(string(body), changes[i]), changes[i])
 	}
 	return file(t, string(body)), file(t, strings.NewReplacer(changes...).Replace(string(body)))
 }
