@@ -11,7 +11,8 @@ TOOL_GO := $(GO) build -modfile=go.tools.mod
 RACE    := $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo -race)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X gpustack.ai/model-deployment-scaler/internal/process.version=$(VERSION)
-BINARIES := sampler decider webhook kubectl-mds
+DAEMONS := sampler decider webhook
+BINARIES := $(DAEMONS) kubectl-mds
 TIMEOUT ?= 20m
 
 ##@ Use
@@ -57,10 +58,12 @@ $(BIN)/devcluster: $(DEVCLUSTER_FILES) devcluster/go.mod devcluster/go.sum
 ##@ Develop
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Make the generated code anew: deepcopy, CRD, protobuf.
+generate: $(TOOLS)/controller-gen $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Make the generated files anew: deepcopy, CRD, protobuf, the list of flags.
 	$(TOOLS)/controller-gen object paths=./api/worker/v1/...
 	$(GO) run ./hack/crd
 	$(TOOLS)/buf generate
+	@$(MAKE) --no-print-directory $(addprefix $(BIN)/,$(DAEMONS))
+	hack/flags.sh $(DAEMONS)
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/buf ## Lint Go and protobuf.

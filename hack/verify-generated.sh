@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 generated() {
-	git ls-files -z -- '*.pb.go' '*zz_generated*' 'manifests/crds/*.yaml' | xargs -0 sha256sum
+	git ls-files -z -- '*.pb.go' '*zz_generated*' 'manifests/crds/*.yaml' docs/reference | xargs -0 sha256sum
 }
 before=$(generated)
 make --no-print-directory generate >/dev/null
