@@ -17,8 +17,6 @@ import (
 const (
 	// maxPlans is how often one pass plans when its target moves under it (D34).
 	maxPlans = 3
-	// readTimeout bounds the live reads of a pass.
-	readTimeout = 15 * time.Second
 	// slowestInterval is the longest that the API allows.
 	slowestInterval = 300 * time.Second
 )
@@ -65,8 +63,6 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 		l.forget(name)
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	live = live || scaler.DeletionTimestamp != nil
 	if live {
 		var err error

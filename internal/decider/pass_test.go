@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -179,6 +180,40 @@ func TestAnEditOfTheSpecDoesNotWithholdAReport(t *testing.T) {
 	require.NoError(t, l.save(t.Context(), m, before, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}))
 	require.Equal(t, int64(1), w.scaler("s").Status.ObservedGeneration)
 	require.Equal(t, w.scaler("s").ResourceVersion, m.latest.ResourceVersion)
+}
+
+// endless notes requests that no deadline bounds; a watch has none by its nature.
+type endless struct {
+	http.RoundTripper
+	seen *atomic.Int64
+}
+
+func (e endless) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, bounded := r.Context().Deadline(); !bounded {
+		e.seen.Add(1)
+	}
+	return e.RoundTripper.RoundTrip(r)
+}
+
+func TestEveryRequestOfAReportHasADeadline(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	before := w.scaler("s")
+	w.patchScaler("s", `{"metadata":{"labels":{"edited":"yes"}}}`)
+	l := w.handLeader("s")
+
+	var unbounded atomic.Int64
+	config := w.cluster.Config(t)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return endless{rt, &unbounded} })
+	client, err := kube.NewClient(t.Context(), config, "")
+	require.NoError(t, err)
+	l.cache, err = kube.NewCache(client, kube.CacheOptions{Log: zap.NewNop()})
+	require.NoError(t, err)
+	l.writer = kube.NewWriter(client, l.lease, l.epoch)
+
+	require.NoError(t, l.save(t.Context(), l.memories.of(l.name, before), before, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}))
+	require.Equal(t, int64(1), w.scaler("s").Status.ObservedGeneration)
+	require.Zero(t, unbounded.Load())
 }
 
 func TestAReportOnAScalerThatIsGoneIsNoFailure(t *testing.T) {

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,9 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
+
+// readTimeout bounds one live read, so that a request which gets no answer holds up one pass for a moment and no more.
+const readTimeout = 5 * time.Second
 
 // Scaler is the cached scaler; nil when there is none.
 func (c *Cache) Scaler(name types.NamespacedName) *workerv1.ModelDeploymentScaler {
@@ -25,6 +29,8 @@ func (c *Cache) Scaler(name types.NamespacedName) *workerv1.ModelDeploymentScale
 
 // ScalerLive reads the scaler from the API server; nil when there is none.
 func (c *Cache) ScalerLive(ctx context.Context, name types.NamespacedName) (*workerv1.ModelDeploymentScaler, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	scaler, err := c.client.Scalers(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -63,6 +69,8 @@ func (c *Cache) Snapshot(name types.NamespacedName) (*target.Snapshot, error) {
 
 // SnapshotLive is Snapshot with the target read from the API server; its Pods and Workloads come from the cache.
 func (c *Cache) SnapshotLive(ctx context.Context, name types.NamespacedName) (*target.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	object, err := c.client.Targets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
