@@ -132,23 +132,24 @@ type resourceLister interface {
 }
 
 // servedVersion is the first version that serves both kinds. On clusters of the GPUStack operator v1 is an aggregated API
-// that knows the deployments alone, so that this finds the version of the CRDs (D49).
+// that knows the deployments alone, so that this finds the version of the CRDs (D49). It fails with ErrUnfit only when every
+// version has answered.
 func servedVersion(ctx context.Context, d resourceLister, candidates []string) (string, error) {
 	var errs []error
 	for _, version := range candidates {
-		gv := workerv1.GroupName + "/" + version
-		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gv)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("asking for %s: %w", gv, err))
-			continue
-		}
-		if serves(list, workerv1.Resource) && serves(list, target.Resource) {
+		list, err := d.ServerResourcesForGroupVersionWithContext(ctx, workerv1.GroupName+"/"+version)
+		switch {
+		case err == nil && serves(list, workerv1.Resource) && serves(list, target.Resource):
 			return version, nil
+		case err != nil && !apierrors.IsNotFound(err):
+			errs = append(errs, fmt.Errorf("asking what %s/%s serves: %w", workerv1.GroupName, version, err))
 		}
-		errs = append(errs, fmt.Errorf("%s does not serve both %s and %s", gv, workerv1.Resource, target.Resource))
 	}
-	return "", fmt.Errorf("%w: no version of %s serves both kinds (are both CRDs installed?): %w",
-		ErrUnfit, workerv1.GroupName, errors.Join(errs...))
+	if len(errs) > 0 {
+		return "", errors.Join(errs...)
+	}
+	return "", fmt.Errorf("%w: none of the versions %v of %s serves both %s and %s: install both CRDs",
+		ErrUnfit, candidates, workerv1.GroupName, workerv1.Resource, target.Resource)
 }
 
 func serves(list *metav1.APIResourceList, resource string) bool {

@@ -6,20 +6,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-// served is a cluster that serves resources by group and version.
+// served is a cluster that serves resources by group and version; one that is there and empty does not answer now.
 type served map[string][]string
 
 func (s served) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	names, found := s[groupVersion]
 	if !found {
-		return nil, errors.New("not served")
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
+	}
+	if len(names) == 0 {
+		return nil, apierrors.NewServiceUnavailable("starting")
 	}
 	list := &metav1.APIResourceList{}
 	for _, name := range names {
@@ -40,7 +45,7 @@ func TestTheVersionIsTheFirstThatServesBothKinds(t *testing.T) {
 		"v1alpha1 where v1 is an aggregated API that knows deployments alone": {
 			served{"worker.gpustack.ai/v1": {target.Resource}, "worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1alpha1"},
 		"v1alpha1 where v1 does not answer": {
-			served{"worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1alpha1"},
+			served{"worker.gpustack.ai/v1": {}, "worker.gpustack.ai/v1alpha1": both}, workerv1.Versions, "v1alpha1"},
 		"the one that was asked for": {
 			served{"worker.gpustack.ai/v1": both, "worker.gpustack.ai/v1alpha1": both}, []string{"v1alpha1"}, "v1alpha1"},
 		"none where nobody has installed deployments": {
@@ -50,6 +55,24 @@ func TestTheVersionIsTheFirstThatServesBothKinds(t *testing.T) {
 			version, err := servedVersion(t.Context(), c.cluster, c.candidates)
 			require.Equal(t, c.version, version)
 			require.Equal(t, c.version == "", err != nil)
+		})
+	}
+}
+
+func TestACommonVersionThatMayYetAnswerIsWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		cluster served
+		wait    bool
+	}{
+		"no version answers":                          {served{"worker.gpustack.ai/v1": {}, "worker.gpustack.ai/v1alpha1": {}}, true},
+		"one does not answer, the other is not there": {served{"worker.gpustack.ai/v1alpha1": {}}, true},
+		"neither is there":                            {served{}, false},
+		"one knows deployments alone":                 {served{"worker.gpustack.ai/v1": {target.Resource}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := servedVersion(t.Context(), c.cluster, workerv1.Versions)
+			require.Equal(t, c.wait, Unreachable(err), "%v", err)
+			require.Equal(t, !c.wait, errors.Is(err, ErrUnfit))
 		})
 	}
 }
