@@ -2,6 +2,7 @@ package target
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -94,10 +95,8 @@ func liveMembers(role Role, pods []*corev1.Pod) (members []*corev1.Pod, whole bo
 		}
 		byIndex[index] = pod
 	}
-	for index := range int(role.Size) {
-		if pod := byIndex[index]; pod != nil {
-			members = append(members, pod)
-		}
+	for _, index := range slices.Sorted(maps.Keys(byIndex)) {
+		members = append(members, byIndex[index])
 	}
 	return members, whole && len(members) == int(role.Size) && role.Size > 0
 }

@@ -1,8 +1,10 @@
 package target
 
 import (
+	"math"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -130,6 +132,14 @@ func TestAnInstanceIsReadyWhenAllItsMembersAre(t *testing.T) {
 			require.Equal(t, test.ready, len(instances[0].Endpoints) == 1)
 		})
 	}
+}
+
+func TestAnAbsurdSizeCostsNoTime(t *testing.T) {
+	d := group2
+	d.Roles = []Role{{Name: "server", Size: math.MaxInt32}}
+	began := time.Now()
+	require.False(t, Instances(d, []*corev1.Pod{enginePod("server", 0, 0)}, nil, false)[0].Ready)
+	require.Less(t, time.Since(began), time.Second)
 }
 
 func TestInstancesComeByRoleAndOrdinal(t *testing.T) {
