@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,11 +40,11 @@ type pod struct {
 // run keeps the program of the created Pod running until ctx ends, and deletes the Pod.
 func (p *pod) run(ctx context.Context) error {
 	defer p.delete(context.WithoutCancel(ctx))
+	defer func() { _ = os.RemoveAll(p.dir()) }()
 	env, err := p.environment(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(p.dir()) }()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.keepRunning(ctx, env) })
 	g.Go(func() error { return p.keepVolumes(ctx) })
@@ -94,11 +93,16 @@ func (p *pod) live(ctx context.Context, env []string, log *os.File) error {
 		return fmt.Errorf("starting pod %s: %w", p.object.Name, err)
 	}
 	p.set(func() { p.process, p.started = cmd.Process, metav1.Now() })
-	err := cmd.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) {
+	_ = cmd.Wait() // however it ended, it is started again
+	if ctx.Err() != nil && killed(cmd.ProcessState) {
 		return fmt.Errorf("stopping pod %s: its program did not end within %s and was killed; see %s", p.object.Name, cmd.WaitDelay, p.logFile())
 	}
 	return nil
+}
+
+func killed(s *os.ProcessState) bool {
+	status, known := s.Sys().(syscall.WaitStatus)
+	return known && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 func grace(p *corev1.Pod) int64 {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -115,12 +114,13 @@ func (r *Runner) Pods(labels map[string]string) []Pod {
 // Signal sends a signal to the program of a Pod, SIGKILL for example; a program that dies is started again.
 func (r *Runner) Signal(name string, sig os.Signal) error {
 	r.mu.Lock()
-	i := slices.IndexFunc(r.pods, func(p *pod) bool { return p.object.Name == name })
-	r.mu.Unlock()
-	if i < 0 {
-		return fmt.Errorf("signalling pod %s: the runner has no such pod", name)
+	defer r.mu.Unlock()
+	for _, p := range r.pods {
+		if p.object.Name == name {
+			return p.signal(sig)
+		}
 	}
-	return r.pods[i].signal(sig)
+	return fmt.Errorf("signalling pod %s: the runner has no such pod", name)
 }
 
 // newPod makes the Pod object of one replica; run creates it.

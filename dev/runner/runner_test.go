@@ -27,8 +27,13 @@ import (
 
 // TestMain plays the program of the Pods when the runner starts it.
 func TestMain(m *testing.M) {
-	if os.Getenv("PLAY") == "program" {
+	switch os.Getenv("PLAY") {
+	case "program":
 		os.Exit(program(os.Args[1], os.Args[2]))
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM)
+		_, _ = os.Stdout.WriteString("ready")
+		select {}
 	}
 	os.Exit(testcluster.Run(m))
 }
@@ -168,6 +173,20 @@ func TestARenderedDeploymentRunsAsItWouldInACluster(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "pods", "*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "no token and no key stays on disk")
+}
+
+func TestAProgramThatDoesNotEndWithinItsGracePeriodIsAFailure(t *testing.T) {
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	p := &pod{runner: &Runner{}, binary: os.Args[0], object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stubborn"},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: ptr.To[int64](1), Containers: []corev1.Container{{}}}}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.live(ctx, []string{"PLAY=stubborn"}, log) }()
+	eventually(t, "it runs", func() bool { info, err := log.Stat(); return err == nil && info.Size() > 0 })
+	stop()
+	require.ErrorContains(t, <-ended, "did not end within 1s and was killed")
 }
 
 func create(t *testing.T, client kubernetes.Interface) {
