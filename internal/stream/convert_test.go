@@ -37,7 +37,7 @@ func drawKind(t *rapid.T) observe.RoleKind {
 }
 
 func drawDuration(t *rapid.T, label string) time.Duration {
-	return time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, label))
+	return time.Duration(rapid.Int64Range(0, int64(maxDuration)).Draw(t, label))
 }
 
 func drawNumber(t *rapid.T, label string) float64 {
@@ -234,6 +234,14 @@ func TestHostileAssignmentsAreRefusedByField(t *testing.T) {
 			require.ErrorContains(t, d.err, "field "+row.field+":")
 		})
 	}
+}
+
+func TestAnAgeOfCenturiesDoesNotBecomeNewsWhenItGrows(t *testing.T) {
+	p := EncodeObservation(observation("server", 1))
+	p.Age = durationpb.New(math.MaxInt64)
+	o, err := DecodeObservation(p)
+	require.NoError(t, err)
+	require.Greater(t, o.Age+time.Hour, o.Age)
 }
 
 func TestUnknownEnumsBecomeTheCarefulValue(t *testing.T) {

@@ -24,6 +24,9 @@ const (
 	maxUncovered = 64      // Pods of one observation
 	maxText      = 256     // bytes of a name or a message
 	maxPath      = 1024    // bytes of a URL path
+
+	// maxDuration is what a longer one is read as: ages grow by addition, and one that overflowed would be the newest of all.
+	maxDuration = 365 * 24 * time.Hour
 )
 
 // decoder checks what comes from the wire and keeps the first fault, named by its field.
@@ -97,7 +100,7 @@ func (d *decoder) duration(field string, p *durationpb.Duration) time.Duration {
 		d.fail(field, "%d.%09d s is not a duration from 0", p.GetSeconds(), p.GetNanos())
 		return 0
 	}
-	return p.AsDuration()
+	return min(p.AsDuration(), maxDuration)
 }
 
 // time reads absent as the zero time.
