@@ -55,21 +55,21 @@ func (m *memory) wrote(s *workerv1.ModelDeploymentScaler) {
 
 // memories of all scalers. The map alone is shared.
 type memories struct {
-	mu   sync.Mutex
-	byID map[types.NamespacedName]*memory
+	mu     sync.Mutex
+	byName map[types.NamespacedName]*memory
 }
 
-func newMemories() *memories { return &memories{byID: make(map[types.NamespacedName]*memory)} }
+func newMemories() *memories { return &memories{byName: make(map[types.NamespacedName]*memory)} }
 
 // of is the memory of this very scaler, restored from its status when there is none yet. A namesake's is forgotten.
 func (m *memories) of(name types.NamespacedName, s *workerv1.ModelDeploymentScaler) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.byID[name]
+	known := m.byName[name]
 	if known == nil || known.uid != s.UID {
 		known = &memory{uid: s.UID}
 		known.restore(s)
-		m.byID[name] = known
+		m.byName[name] = known
 	}
 	return known
 }
@@ -78,18 +78,15 @@ func (m *memories) of(name types.NamespacedName, s *workerv1.ModelDeploymentScal
 func (m *memories) has(name types.NamespacedName, uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.byID[name]
+	known := m.byName[name]
 	return known != nil && known.uid == uid
 }
 
-// forget drops a memory and says whose it was.
-func (m *memories) forget(name types.NamespacedName) (uid types.UID, found bool) {
+// forget drops a memory and says whether there was one.
+func (m *memories) forget(name types.NamespacedName) (found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.byID[name]
-	if known == nil {
-		return "", false
-	}
-	delete(m.byID, name)
-	return known.uid, true
+	_, found = m.byName[name]
+	delete(m.byName, name)
+	return found
 }

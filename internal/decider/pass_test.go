@@ -134,7 +134,7 @@ func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
 	}
 	l.see(8)
 	require.NoError(t, l.turn())
-	history := l.memories.byID[l.name].state.Roles[0].History
+	history := l.memories.byName[l.name].state.Roles[0].History
 	require.Len(t, history, 13)
 	require.Empty(t, l.readings.past)
 
@@ -243,7 +243,7 @@ func TestAScalerThatIsGoneLeavesNothingBehind(t *testing.T) {
 	require.False(t, bound)
 	w.eventually("it is gone", func() bool { return l.cache.Scaler(l.name) == nil })
 	require.NoError(t, l.turn())
-	require.Empty(t, l.memories.byID)
+	require.Empty(t, l.memories.byName)
 	require.Empty(t, l.schedule.timings)
 	series := make(chan prometheus.Metric, 100)
 	l.metrics.current.Collect(series)

@@ -81,8 +81,8 @@ func (l *leader) save(ctx context.Context, m *memory, scaler *workerv1.ModelDepl
 func (l *leader) forget(name types.NamespacedName) {
 	l.schedule.forget(name)
 	l.metrics.forget(name)
-	if uid, found := l.memories.forget(name); found {
-		l.events.Forget(uid)
+	l.events.Forget(name)
+	if l.memories.forget(name) {
 		l.log.Info("scaler is gone", zap.Stringer("scaler", name))
 	}
 }

@@ -54,12 +54,11 @@ type Event struct {
 
 // Events tells people on the scaler and on its target what was done. It never blocks and drops what comes too fast.
 type Events struct {
-	broadcaster events.EventBroadcaster
-	recorder    events.EventRecorder
-	version     string
+	recorder events.EventRecorder
+	version  string
 
 	mu       sync.Mutex
-	limiters map[types.UID]*rate.Limiter
+	limiters map[types.NamespacedName]*rate.Limiter // by scaler
 }
 
 // NewEvents starts telling; ctx ends it.
@@ -70,16 +69,15 @@ func NewEvents(ctx context.Context, client *Client) (*Events, error) {
 	}
 	context.AfterFunc(ctx, b.Shutdown)
 	return &Events{
-		broadcaster: b,
-		recorder:    b.NewRecorder(runtime.NewScheme(), FieldManager),
-		version:     client.Version,
-		limiters:    make(map[types.UID]*rate.Limiter),
+		recorder: b.NewRecorder(runtime.NewScheme(), FieldManager),
+		version:  client.Version,
+		limiters: make(map[types.NamespacedName]*rate.Limiter),
 	}, nil
 }
 
 // Tell records an event on the scaler and, when there is one, on the target.
 func (e *Events) Tell(scaler types.NamespacedName, uid types.UID, d *target.Deployment, event Event) {
-	if !e.limiter(uid).Allow() {
+	if !e.limiter(scaler).Allow() {
 		return
 	}
 	kind, note := corev1.EventTypeNormal, clip(event.Note)
@@ -101,19 +99,19 @@ func (e *Events) Tell(scaler types.NamespacedName, uid types.UID, d *target.Depl
 }
 
 // Forget drops what is kept for a scaler.
-func (e *Events) Forget(uid types.UID) {
+func (e *Events) Forget(scaler types.NamespacedName) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.limiters, uid)
+	delete(e.limiters, scaler)
 }
 
-func (e *Events) limiter(uid types.UID) *rate.Limiter {
+func (e *Events) limiter(scaler types.NamespacedName) *rate.Limiter {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	limiter := e.limiters[uid]
+	limiter := e.limiters[scaler]
 	if limiter == nil {
 		limiter = rate.NewLimiter(rate.Every(eventEvery), eventBurst)
-		e.limiters[uid] = limiter
+		e.limiters[scaler] = limiter
 	}
 	return limiter
 }

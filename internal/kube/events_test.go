@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 func (w *world) events() []eventsv1.Event {
@@ -50,11 +49,12 @@ func TestAStormOfEventsIsCutAndForgottenWithTheScaler(t *testing.T) {
 	for range 10 * eventBurst {
 		e.Tell(w.name("s"), s.UID, nil, Event{Warning: true, Reason: "R", Action: ActionPlan, Note: strings.Repeat("ä", maxNote)})
 	}
-	require.False(t, e.limiter(s.UID).Allow())
+	e.Tell(w.name("s"), "of the next scaler of that name", nil, Event{Reason: "R", Action: ActionPlan, Note: "cut too"})
+	require.False(t, e.limiter(w.name("s")).Allow())
 	require.Eventually(t, func() bool { return len(w.events()) == 1 }, patience, tick)
 	require.LessOrEqual(t, len(w.events()[0].Note), maxNote)
-	require.True(t, e.limiter("another").Allow())
-	e.Forget(s.UID)
-	e.Forget(types.UID("another"))
+	require.True(t, e.limiter(w.name("another")).Allow())
+	e.Forget(w.name("s"))
+	e.Forget(w.name("another"))
 	require.Empty(t, e.limiters)
 }
