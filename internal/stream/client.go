@@ -16,6 +16,7 @@ import (
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/process"
 )
 
 // readyTimeout is what connecting and the exchange of Hello and Ready may take.
@@ -54,7 +55,7 @@ func (p *Pool) connect(m Member) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if p.options.TLS != nil {
 		creds = credentials.NewTLS(p.options.TLS)
-	} else if p.dial == nil && !loopback(m.Address) {
+	} else if p.dial == nil && !process.IsLoopback(m.Address) {
 		return nil, errors.New("without TLS only loopback addresses are connected to")
 	}
 	options := []grpc.DialOption{

@@ -3,8 +3,6 @@ package stream
 import (
 	"context"
 	"crypto/x509"
-	"net"
-	"net/netip"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -64,14 +62,4 @@ func recovered(log *zap.Logger, method string, err *error) {
 		log.Error("recovered from a panic in a call", zap.String("method", method), zap.Any("panic", cause), zap.Stack("stack"))
 		*err = status.Error(codes.Internal, "the call panicked; the log of the sampler has the stack")
 	}
-}
-
-// loopback says whether host:port cannot be reached from another machine.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || (err == nil && ip.IsLoopback())
 }

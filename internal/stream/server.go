@@ -22,6 +22,7 @@ import (
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/process"
 )
 
 const (
@@ -99,7 +100,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 
 func (s *Server) secureEnough(address net.Addr, config *tls.Config) error {
 	switch {
-	case config == nil && !loopback(address.String()):
+	case config == nil && !process.IsLoopback(address.String()):
 		return errors.New("without TLS only a loopback address may be served: give certificate files or listen on 127.0.0.1")
 	case config != nil && s.options.Sessions == nil:
 		return errors.New("with TLS it must be said whose certificate may open a session")
