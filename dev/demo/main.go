@@ -14,8 +14,7 @@ func main() {
 	keep := flag.Bool("keep", false, "stay up after the script, until Ctrl-C, to look around")
 	flag.Parse()
 	// Signals are never given back: a second Ctrl-C must not cut the orderly end short, nor a reader of the output that went.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer stop()
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	context.AfterFunc(ctx, func() { fmt.Fprintln(os.Stderr, "\nStopping everything; this takes a few seconds.") })
 	os.Exit(code(run(ctx, newScreen(os.Stdout), *keep)))
 }

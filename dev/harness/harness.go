@@ -27,8 +27,6 @@ var Components = []string{"sampler", "decider", "webhook"}
 
 // Options of a Cluster; the zero value is good.
 type Options struct {
-	// Kubeconfig of a running devcluster to use; empty starts one. Its objects stay, the webhook configurations are removed.
-	Kubeconfig string
 	// Fleet changes the options of the simulated engines.
 	Fleet func(*fleet.Options)
 	// Progress is told what happens next.
@@ -47,8 +45,7 @@ type Cluster struct {
 	Fleet  *fleet.Fleet
 
 	o      Options
-	plane  *controlplane.Process // nil: not started here
-	block  string
+	plane  *controlplane.Process // nil before it was started
 	dir    string
 	mapper meta.RESTMapper
 	cancel context.CancelFunc
@@ -108,15 +105,11 @@ func (c *Cluster) findBinaries() (err error) {
 }
 
 func (c *Cluster) startPlane() error {
-	c.Kubeconfig = c.o.Kubeconfig
-	if c.Kubeconfig != "" {
-		return c.connect()
-	}
 	plane, err := controlplane.Start(c.ctx)
 	if err != nil {
 		return err
 	}
-	c.plane, c.block, c.Kubeconfig = plane, plane.Block, plane.Kubeconfig
+	c.plane, c.Kubeconfig = plane, plane.Kubeconfig
 	c.group.Go(func() error {
 		select {
 		case <-c.ctx.Done():
@@ -129,7 +122,7 @@ func (c *Cluster) startPlane() error {
 }
 
 func (c *Cluster) startFleet() error {
-	prefix, err := netip.ParsePrefix(c.block + ".128.0/17")
+	prefix, err := netip.ParsePrefix(c.plane.Block + ".128.0/17")
 	if err != nil {
 		return fmt.Errorf("finding addresses for engines: %w", err)
 	}
@@ -159,8 +152,6 @@ func (c *Cluster) Stop() error {
 	}
 	if c.plane != nil {
 		err = errors.Join(err, c.plane.Stop())
-	} else if c.Kube != nil {
-		err = errors.Join(err, c.unregister())
 	}
 	if c.dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.dir))

@@ -31,7 +31,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // startPrograms runs the Deployments and Services as the API server holds them.
 func (c *Cluster) startPrograms() error {
-	prefix, err := netip.ParsePrefix(c.block + ".32.0/19")
+	prefix, err := netip.ParsePrefix(c.plane.Block + ".32.0/19")
 	if err != nil {
 		return fmt.Errorf("finding addresses for the programs: %w", err)
 	}

@@ -90,8 +90,7 @@ func TestOneOfTwoScalersBinds(t *testing.T) {
 	term := s.bound("first", "chat")
 
 	s.scale(policy{name: "second", target: "chat", mode: workerv1.ModeActive, min: 2, max: 5})
-	message := s.reports("second", workerv1.ConditionBound, metav1.ConditionFalse, workerv1.ReasonAlreadyBound)
-	require.Contains(t, message, "first", "it names the owner")
+	s.reports("second", workerv1.ConditionBound, metav1.ConditionFalse, workerv1.ReasonAlreadyBound, "first")
 	s.reports("second", workerv1.ConditionActive, metav1.ConditionFalse, workerv1.ReasonAlreadyBound)
 	require.Equal(t, term, s.bound("first", "chat"), "the owner stays")
 

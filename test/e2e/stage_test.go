@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
@@ -133,9 +135,11 @@ func (s *stage) edit(scaler, patch string) {
 	require.NoError(s.t, err)
 }
 
+// eventually polls in the test's own goroutine, so that conditions may require, too.
 func (s *stage) eventually(what string, condition func() bool) {
 	s.t.Helper()
-	require.Eventually(s.t, condition, patience, often, what)
+	err := wait.PollUntilContextTimeout(s.t.Context(), often, patience, true, func(context.Context) (bool, error) { return condition(), nil })
+	require.NoError(s.t, err, what)
 }
 
 // scaler as it is now; an API server that is away for a moment is asked again.
@@ -155,20 +159,15 @@ func (s *stage) deployment(name string) target.Deployment {
 
 func (s *stage) replicas(name string) int32 { return s.deployment(name).Roles[0].Replicas }
 
-// reports waits until a condition of a scaler is as wanted, and gives its message.
-func (s *stage) reports(scaler, kind string, status metav1.ConditionStatus, reason string) string {
+// reports waits until a condition of a scaler is as wanted, with a message that contains the words.
+func (s *stage) reports(scaler, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	s.t.Helper()
-	message := ""
-	s.eventually(fmt.Sprintf("scaler %s says %s=%s, %s", scaler, kind, status, reason), func() bool {
+	s.eventually(fmt.Sprintf("scaler %s says %s=%s, %s %q", scaler, kind, status, reason, words), func() bool {
 		now := s.scaler(scaler)
 		c := meta.FindStatusCondition(now.Status.Conditions, kind)
-		if c == nil || c.ObservedGeneration != now.Generation {
-			return false
-		}
-		message = c.Message
-		return c.Status == status && c.Reason == reason
+		return c != nil && c.ObservedGeneration == now.Generation && c.Status == status && c.Reason == reason &&
+			!slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(c.Message, w) })
 	})
-	return message
 }
 
 // bound waits until a scaler owns its target, and gives the term.
