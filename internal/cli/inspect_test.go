@@ -174,7 +174,7 @@ func TestAURLIsScrapedEachTimeItIsNamed(t *testing.T) {
 	rate, is := entries[1]["generationTokensPerSecond"].(float64)
 	require.True(t, is, entries)
 	require.Positive(t, rate)
-	require.LessOrEqual(t, rate, 500.0, "the interval was waited for")
+	require.Less(t, rate, 1000.0, "the interval was waited for")
 }
 
 func TestMistakesAreToldAllAtOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -153,6 +154,44 @@ func TestASlowPodDelaysNobodyAndIsNeverScrapedTwiceAtOnce(t *testing.T) {
 		}
 		require.Len(t, p.engines.of("fast"), 40)
 		require.Equal(t, 1, p.engines.most)
+	})
+}
+
+func TestTwoHundredPodsThatSwallowPacketsDelayNoneOfTheOtherThreeHundred(t *testing.T) {
+	play(t, func(p *played) {
+		var healthy []string
+		var roles []observe.Assignment
+		for r := range 10 {
+			var pods []string
+			for i := range 50 {
+				name := fmt.Sprintf("pod-%d-%d", r, i)
+				pods = append(pods, name)
+				if i < 20 {
+					p.engines.delay[name] = time.Hour
+				} else {
+					healthy = append(healthy, name)
+				}
+			}
+			a := assignmentOf(fmt.Sprint("role-", r), pods...)
+			a.Key.Deployment = a.Key.Role // each has its own phase
+			roles = append(roles, a)
+		}
+		p.Apply(upsert(roles...))
+		p.after(10 * time.Minute)
+		require.Len(t, healthy, 300)
+		var lateness []time.Duration
+		for _, name := range healthy {
+			times := p.engines.of(name)
+			require.GreaterOrEqual(t, len(times), 39) // the first comes within the interval, and its own tenth of it
+			for i := range times[1:] {
+				lateness = append(lateness, times[i+1].Sub(times[i])-15*time.Second)
+			}
+		}
+		slices.Sort(lateness)
+		require.Less(t, lateness[len(lateness)*99/100], 2*time.Second)
+		require.GreaterOrEqual(t, lateness[0], time.Duration(0))
+		require.Equal(t, 1, p.engines.most, "no Pod is scraped twice at once")
+		require.NoError(t, p.check())
 	})
 }
 

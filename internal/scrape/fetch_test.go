@@ -179,6 +179,15 @@ func TestTheDeadlineCoversHeadersAndBody(t *testing.T) {
 		handler http.HandlerFunc
 	}{
 		{"headers never come", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{"the body comes byte by byte", func(w http.ResponseWriter, r *http.Request) {
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, "#")
+				w.(http.Flusher).Flush()
+				<-tick.C
+			}
+		}},
 		{"the body never ends", func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, queue)
 			w.(http.Flusher).Flush()
@@ -331,19 +340,69 @@ func TestOldTLSIsNotSpoken(t *testing.T) {
 	require.Equal(t, observe.Unreachable, ReasonOf(err), err)
 }
 
-func TestFailuresLeaveNoConnectionOpen(t *testing.T) {
+func TestTenThousandFailuresLeaveNothingOpen(t *testing.T) {
 	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, queue)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
+	cut := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, queue)
+	})
+	refused := slow
+	refused.Port = 1
+	failing := []struct {
+		pod    observe.Pod
+		reason observe.UncoveredReason
+		times  int
+	}{
+		{slow, observe.Timeout, 100},
+		{refused, observe.Unreachable, 2900},
+		{cut, observe.Malformed, 3000},
+		{serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), observe.HTTPStatus, 2000},
+		{serve(t, answer("text/html", "<html>")), observe.Malformed, 2000},
+	}
 	s := scraper(Options{})
 	before := openFiles(t)
-	for range 50 {
-		_, err := scrapeIn(t, s, 5*time.Millisecond, slow)
-		require.Equal(t, observe.Timeout, ReasonOf(err), err)
+	for _, f := range failing {
+		timeout := 10 * time.Second
+		if f.reason == observe.Timeout {
+			timeout = 5 * time.Millisecond
+		}
+		for range f.times {
+			_, err := scrapeIn(t, s, timeout, f.pod)
+			require.Equal(t, f.reason, ReasonOf(err), err)
+		}
 	}
 	require.Eventually(t, func() bool { return openFiles(t) <= before+2 }, 10*time.Second, 10*time.Millisecond)
+}
+
+// A body of a gigabyte that was a megabyte on the wire: what is kept of it ends at the limit.
+func TestABombTakesNoMoreMemoryThanTheLimit(t *testing.T) {
+	bomb := bytes.Repeat(zipped(t, strings.Repeat("\x00", 1<<20)), 1<<10)
+	require.Less(t, len(bomb), 2<<20)
+	pod := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(bomb)
+	})
+	s := New(Options{MaxBytes: 8 << 20, DataParallel: Sum})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := scrapeIn(t, s, 10*time.Second, pod)
+	runtime.ReadMemStats(&after)
+	require.Equal(t, observe.TooLarge, ReasonOf(err), err)
+	require.Less(t, after.HeapAlloc, before.HeapAlloc+64<<20)
+}
+
+func TestALabelOfTwentyMegabytesOfSomebodyElseBlindsNobodyWhoAllowsIt(t *testing.T) {
+	page := `x{a="` + strings.Repeat("y", 20<<20) + "\"} 1\n" + queue
+	pod := serve(t, answer("text/plain", page))
+	_, err := scrapeIn(t, New(Options{MaxBytes: 8 << 20, DataParallel: Sum}), 10*time.Second, pod)
+	require.Equal(t, observe.TooLarge, ReasonOf(err), err)
+	sample, err := scrapeIn(t, New(Options{MaxBytes: 32 << 20, DataParallel: Sum}), 10*time.Second, pod)
+	require.NoError(t, err)
+	require.Equal(t, observe.Known(5), sample.Waiting)
 }
 
 // openFiles counts this process's descriptors; where the system does not tell, goroutines stand in for them.
