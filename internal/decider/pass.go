@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -130,27 +131,38 @@ func (l *leader) rebuild(in decide.Input) decide.State {
 // commit writes what the plan asks for: at most one write to the target. An orderly shutdown ends planning here; a write
 // that has begun is finished.
 func (l *leader) commit(ctx context.Context, v *view, d decide.Decision) (decide.Outcome, error) {
-	change, any := changeOf(d)
-	if !any {
-		return decide.Outcome{}, nil
-	}
 	if err := ctx.Err(); err != nil {
 		return decide.Outcome{}, err
 	}
-	if d.Bind != nil {
-		guarded, err := l.writer.AddFinalizer(ctx, v.memory.newest(v.scaler))
-		if err != nil {
-			return decide.Outcome{}, fmt.Errorf("preparing to bind: %w", err)
-		}
-		if guarded != nil {
-			v.memory.wrote(guarded)
-		}
+	if err := l.guard(ctx, v, d); err != nil {
+		return decide.Outcome{}, err
+	}
+	change, any := changeOf(d)
+	if !any {
+		return decide.Outcome{}, nil
 	}
 	generation, err := l.writer.Commit(ctx, v.in.Target.Deployment, change)
 	if err != nil {
 		return decide.Outcome{}, err
 	}
 	return decide.Outcome{Written: true, Generation: generation, At: l.clock.now()}, nil
+}
+
+// guard makes the scaler wait for the release of its binding when it is deleted (D46): before it binds, and again when
+// somebody has replaced the object without the finalizer since.
+func (l *leader) guard(ctx context.Context, v *view, d decide.Decision) error {
+	binds := d.Bind != nil || meta.IsStatusConditionTrue(d.State.Conditions, workerv1.ConditionActive)
+	if !binds || v.in.Scaler.Deleting {
+		return nil
+	}
+	guarded, err := l.writer.AddFinalizer(ctx, v.memory.newest(v.scaler))
+	if err != nil {
+		return fmt.Errorf("guarding the binding: %w", err)
+	}
+	if guarded != nil {
+		v.memory.wrote(guarded)
+	}
+	return nil
 }
 
 // changeOf is the write that a decision asks for.

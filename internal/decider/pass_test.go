@@ -121,6 +121,27 @@ func TestNothingIsWrittenToTheTargetUntilTheStatusOfTheLastCommitIsStored(t *tes
 	require.Equal(t, int32(6), w.count())
 }
 
+func TestAFinalizerThatSomebodyDroppedIsPutBackWhileTheBindingStands(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	l.see(8)
+	require.NoError(t, l.turn())
+	require.Contains(t, w.scaler("s").Finalizers, kube.Finalizer)
+
+	w.patchScaler("s", `{"metadata":{"finalizers":null}}`) // as kubectl replace does
+	w.eventually("it is in view", func() bool { return len(l.cache.Scaler(l.name).Finalizers) == 0 })
+	l.see(8)
+	require.NoError(t, l.turn())
+	require.Contains(t, w.scaler("s").Finalizers, kube.Finalizer)
+
+	w.patchScaler("s", `{"spec":{"mode":"Shadow"},"metadata":{"finalizers":null}}`)
+	w.eventually("it is in view", func() bool { return l.cache.Scaler(l.name).Spec.Mode == workerv1.ModeShadow })
+	l.see(8)
+	require.NoError(t, l.turn())
+	require.Empty(t, w.scaler("s").Finalizers, "what owns no binding has none to release")
+}
+
 func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
 	w := newWorld(t)
 	w.scale("s", workerv1.ModeActive)
