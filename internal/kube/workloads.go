@@ -49,7 +49,7 @@ func (w *workloadCache) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			w.end()
+			// The informer ends by itself. What it has read stays, for a pass that is still under way.
 			return
 		case <-ticker.C:
 		}
