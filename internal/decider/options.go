@@ -128,12 +128,7 @@ func (o *Options) validateCluster() error {
 }
 
 func (o *Options) validateElection() error {
-	var errs []error
-	for flag, value := range map[string]string{"--namespace": o.Namespace, "--lease-name": o.LeaseName} {
-		if value == "" {
-			errs = append(errs, fmt.Errorf("%s: must be given", flag))
-		}
-	}
+	errs := []error{process.Require("--namespace", o.Namespace, ""), process.Require("--lease-name", o.LeaseName, "")}
 	if o.RetryPeriod < 100*time.Millisecond {
 		errs = append(errs, fmt.Errorf("--lease-retry-period: %s is under 100ms", o.RetryPeriod))
 	}
@@ -165,12 +160,12 @@ func (o *Options) validateSamplers() error {
 	if o.InsecureLoopback {
 		return errors.Join(append(errs, o.validateLoopback())...)
 	}
-	for flag, value := range map[string]string{"--tls-cert-file": o.TLS.Cert, "--tls-key-file": o.TLS.Key, "--tls-ca-file": o.TLS.CA, "--sampler-server-name": o.SamplerServerName} {
-		if value == "" {
-			errs = append(errs, fmt.Errorf("%s: must be given, or --insecure-loopback for development", flag))
-		}
-	}
-	return errors.Join(errs...)
+	const instead = ", or --insecure-loopback for development"
+	return errors.Join(append(errs,
+		process.Require("--tls-cert-file", o.TLS.Cert, instead),
+		process.Require("--tls-key-file", o.TLS.Key, instead),
+		process.Require("--tls-ca-file", o.TLS.CA, instead),
+		process.Require("--sampler-server-name", o.SamplerServerName, instead))...)
 }
 
 func (o *Options) validateLoopback() error {

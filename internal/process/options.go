@@ -59,6 +59,14 @@ func CheckAddress(address string) error {
 	return nil
 }
 
+// Require refuses a flag that was left empty; instead says what else could be given.
+func Require(flag, value, instead string) error {
+	if value != "" {
+		return nil
+	}
+	return fmt.Errorf("%s: must be given%s", flag, instead)
+}
+
 // IsLoopback says whether host:port names a loopback address; an empty host or a name other than localhost does not.
 func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)

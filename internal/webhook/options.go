@@ -69,17 +69,15 @@ func (o *Options) clusterFlags() *pflag.FlagSet {
 
 // Validate returns everything that is wrong.
 func (o *Options) Validate() error {
-	var errs []error
+	errs := []error{
+		process.Require("--tls-cert-file", o.TLS.Cert, ""),
+		process.Require("--tls-key-file", o.TLS.Key, ""),
+		process.Require("--decider-username", o.DeciderUsername, ""),
+		process.Require("--lease-namespace", o.LeaseNamespace, ""),
+		process.Require("--lease-name", o.LeaseName, ""),
+	}
 	if err := process.CheckAddress(o.HTTPSAddress); err != nil {
 		errs = append(errs, fmt.Errorf("--https-address: %w", err))
-	}
-	for _, required := range []struct{ flag, value string }{
-		{"--tls-cert-file", o.TLS.Cert}, {"--tls-key-file", o.TLS.Key}, {"--decider-username", o.DeciderUsername},
-		{"--lease-namespace", o.LeaseNamespace}, {"--lease-name", o.LeaseName},
-	} {
-		if required.value == "" {
-			errs = append(errs, fmt.Errorf("%s: must be given", required.flag))
-		}
 	}
 	if o.APIVersion != "" && !slices.Contains(workerv1.Versions, o.APIVersion) {
 		errs = append(errs, fmt.Errorf("--api-version: %q is none of %v", o.APIVersion, workerv1.Versions))
