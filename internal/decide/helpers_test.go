@@ -170,3 +170,16 @@ func requireCount(t *testing.T, want int32, d Decision, role string) {
 	t.Helper()
 	require.Equal(t, want, d.State.role(role).Constrained, "%v", d.Trace)
 }
+
+func quantityOf(s string) *resource.Quantity {
+	q := resource.MustParse(s)
+	return &q
+}
+
+// latencyOf is a latency in milliseconds; nil is missing.
+func latencyOf(ms *float64) observe.Latency {
+	if ms == nil {
+		return observe.Latency{}
+	}
+	return observe.Latency{Milliseconds: *ms, Source: observe.FromBucket, Count: 1}
+}

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -231,6 +232,23 @@ func exactlyBetter(s *search, found score) bool {
 		}
 	}
 	return false
+}
+
+// randomRatio has no limit, some or all of them, in order.
+func randomRatio(t *rapid.T, numerator, denominator string) workerv1.Ratio {
+	r := workerv1.Ratio{NumeratorRole: numerator, DenominatorRole: denominator}
+	values := rapid.SliceOfN(rapid.SampledFrom([]string{"0.25", "0.3333333333", "0.5", "0.75", "1", "1.5", "2", "4"}), 3, 3).Draw(t, "limits")
+	slices.SortFunc(values, func(a, b string) int { x, y := resource.MustParse(a), resource.MustParse(b); return x.Cmp(y) })
+	if rapid.Bool().Draw(t, "min") {
+		r.Min = quantityOf(values[0])
+	}
+	if rapid.Bool().Draw(t, "target") {
+		r.Target = quantityOf(values[1])
+	}
+	if rapid.Bool().Draw(t, "max") {
+		r.Max = quantityOf(values[2])
+	}
+	return r
 }
 
 func TestProjectionFindsWhatBruteForceFinds(t *testing.T) {

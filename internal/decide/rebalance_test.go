@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/fence"
@@ -246,66 +245,4 @@ func TestTransferEndsWithTheReceiversCohort(t *testing.T) {
 		s.State.PendingCohort = nil
 		require.Equal(t, StepDonationAttempted, Plan(s.Input).State.Rebalance.Reason)
 	})
-}
-
-// Random demand on two or three roles of one full pool: every transfer moves both legs or none, one replica at a time, and
-// never more than once in an episode.
-func TestRandomTransfersMoveBothLegsOrNone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		run := newTransferRun(t)
-		for range rapid.IntRange(20, 150).Draw(t, "passes") {
-			run.pass(t)
-			checkTransfer(t, run.planned, run.r.state)
-		}
-	})
-}
-
-func newTransferRun(t *rapid.T) *randomRun {
-	run := newRandomRun(t)
-	names := []string{"a", "b", "c"}[:rapid.IntRange(2, 3).Draw(t, "pool members")]
-	var roles []targetRole
-	s := with()
-	total := 0
-	for _, name := range names {
-		count := rapid.Int32Range(2, 5).Draw(t, "count")
-		total += int(count)
-		kind := "Server"
-		roles = append(roles, targetRole{Name: name, Kind: &kind, Replicas: count, InstanceType: "a100"})
-		s.Scaler.Spec.Roles = append(s.Scaler.Spec.Roles, workerv1.RoleBounds{Name: name, MinReplicas: 1, MaxReplicas: 12})
-		targets := &s.Scaler.Spec.Algorithm.Proportional.RoleTargets
-		*targets = append(*targets, workerv1.RoleTarget{Name: name, Target: *quantityOf("10")})
-	}
-	run.spec = s.Scaler.Spec
-	run.spec.Sampling.PendingTimeoutSeconds = 60
-	run.spec.Behavior.ScaleDown.StabilizationWindowSeconds = 1800 // ordinary shrinking stays out of the way
-	run.spec.Rebalance = workerv1.Rebalance{Policy: rapid.SampledFrom([]workerv1.RebalancePolicy{workerv1.RebalanceOpposing, workerv1.RebalancePriority}).Draw(t, "policy"),
-		Priority: rapid.Permutation(names).Draw(t, "list")}
-	run.r.w.file.Pools = map[string]int{"a100": total}
-	run.r.w.file.Admit = rapid.SampledFrom([]delay{0, 20}).Draw(t, "admission")
-	run.r.w.create(roles)
-	run.calm = true
-	return run
-}
-
-func checkTransfer(t *rapid.T, before, after State) {
-	last := after.LastCommit
-	if last == nil || before.LastCommit != nil && before.LastCommit.DecisionID == last.DecisionID {
-		return
-	}
-	moved := int32(0)
-	for role, count := range last.Vector {
-		moved += max(count-last.BaselineVector[role], last.BaselineVector[role]-count)
-	}
-	switch kind := kindOf(last.DecisionID); kind {
-	case fence.CommitDonate:
-		require.EqualValues(t, 1, moved)
-		require.False(t, before.Rebalance.DonationAttempted, "one donation an episode")
-		require.Equal(t, last.BaselineVector[after.Rebalance.DonorRole]-1, last.Vector[after.Rebalance.DonorRole])
-	case fence.CommitAcquire:
-		require.EqualValues(t, 1, moved)
-		require.Equal(t, StepDonorRelease, before.Rebalance.Reason)
-		require.Equal(t, last.BaselineVector[before.Rebalance.ReceiverRole]+1, last.Vector[before.Rebalance.ReceiverRole])
-	default:
-		require.False(t, transferRuns(before.Rebalance) && transferRuns(after.Rebalance), "%s in a running transfer: %+v then %+v", kind, before.Rebalance, last)
-	}
 }

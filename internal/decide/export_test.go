@@ -1,0 +1,11 @@
+package decide
+
+// For the tests outside of the package, which drive the planner through package scenario.
+var (
+	ClearPointers = clearPointers
+	QuantityOf    = quantityOf
+	RandomRatio   = randomRatio
+)
+
+// Clone is clone.
+func Clone[T any](v T) T { return clone(v) }
