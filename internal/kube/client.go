@@ -64,16 +64,10 @@ func LoadConfig(kubeconfig string) (*rest.Config, error) {
 func NewClient(ctx context.Context, config *rest.Config, version string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	core, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	dyn, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	leases, err := coordinationv1.NewForConfig(config)
-	if err != nil {
+	core, err1 := kubernetes.NewForConfig(config)
+	dyn, err2 := dynamic.NewForConfig(config)
+	leases, err3 := coordinationv1.NewForConfig(config)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	if err := checkScalerCRD(ctx, dyn); err != nil {
@@ -83,7 +77,7 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 	if version != "" {
 		candidates = []string{version}
 	}
-	version, err = servedVersion(ctx, discovery.ToServerResourcesInterfaceWithContext(core.Discovery()), candidates)
+	version, err := servedVersion(ctx, discovery.ToServerResourcesInterfaceWithContext(core.Discovery()), candidates)
 	if err != nil {
 		return nil, err
 	}
