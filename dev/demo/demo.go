@@ -45,15 +45,15 @@ spec:
     scaleDown: {stabilizationWindowSeconds: 15}
 `
 
-// script is the traffic: a request takes about 2 s, so the queue depth is twice the rate and 16 requests per second want 4 to
-// 5 replicas of 8 requests each.
+// script is the traffic: a request takes about 2 s, so the queue depth is twice the rate and 18 requests per second want 5
+// replicas of 8 requests each.
 var script = sim.Profile{
-	Points: []sim.Point{{At: 0, Rate: 2}, {At: 15, Rate: 2}, {At: 50, Rate: 16}, {At: 75, Rate: 16}, {At: 90, Rate: 2}},
+	Points: []sim.Point{{At: 0, Rate: 2}, {At: 20, Rate: 2}, {At: 70, Rate: 18}, {At: 100, Rate: 18}, {At: 120, Rate: 2}},
 	Prompt: 200, Output: 120,
 }
 
 // scriptLength is when the rate has reached its end.
-const scriptLength = 90 * time.Second
+const scriptLength = 120 * time.Second
 
 var errInterrupted = errors.New("interrupted")
 
@@ -127,7 +127,7 @@ func (h history) verdict() error {
 // play sends the traffic and shows what happens, until the deployment is back at one replica or has had its time.
 func play(ctx context.Context, s *screen, system *harness.Cluster) (history, error) {
 	system.Fleet.SetTraffic(namespace, name, script)
-	s.title("Traffic: 2 requests per second, a ramp to 16, and back. One replica should carry 8 requests at a time")
+	s.title("Traffic: 2 requests per second, a ramp to 18, and back. One replica should carry 8 requests at a time")
 	s.header()
 	var h history
 	tick := time.NewTicker(refresh)

@@ -67,9 +67,9 @@ func (s *screen) show(now moment, at time.Duration) {
 	}
 }
 
-// differs in what a reader waits for; the load moves all the time.
+// differs in what a row shows, but for the load, which moves all the time.
 func (m moment) differs(n moment) bool {
-	m.rate, m.inFlight = n.rate, n.inFlight
+	m.rate, m.inFlight, m.there = n.rate, n.inFlight, n.there
 	return m != n
 }
 
