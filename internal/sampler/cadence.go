@@ -1,7 +1,9 @@
 package sampler
 
 import (
+	"cmp"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
@@ -63,6 +65,22 @@ func (c *cadence) changed(interval time.Duration, now time.Time) {
 		return
 	}
 	c.next = latest(now, c.last.Add(interval))
+}
+
+// turn is when in a pass a Pod is scraped.
+type turn struct {
+	pod    int
+	offset time.Duration
+}
+
+// spread lists the turns of a role's Pods in their order.
+func spread(pods []observe.Pod, interval time.Duration) []turn {
+	turns := make([]turn, len(pods))
+	for i, p := range pods {
+		turns[i] = turn{i, offset(p, interval)}
+	}
+	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.offset, b.offset) })
+	return turns
 }
 
 // offset spreads the Pods of a role over a tenth of the interval, each always at the same place.

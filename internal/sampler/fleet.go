@@ -159,7 +159,7 @@ func (f *fleet) Replay(span time.Duration) []observe.RoleObservation {
 	var out []observe.RoleObservation
 	for _, r := range f.roles() {
 		r.mu.Lock()
-		out = append(out, r.history.within(span, time.Now())...)
+		out = append(out, r.history.within(r.key, span, time.Now())...)
 		r.mu.Unlock()
 	}
 	slices.SortStableFunc(out, func(a, b observe.RoleObservation) int { return a.End.Compare(b.End) })

@@ -23,9 +23,9 @@ func TestHistoryReachesBackThirtyMinutesAtTheShortestInterval(t *testing.T) {
 		require.LessOrEqual(t, len(h), replayLimit)
 	}
 	now := start.Add(4000 * time.Second)
-	all := h.within(replaySpan, now)
+	all := h.within(observe.RoleKey{}, replaySpan, now)
 	require.InDelta(t, replaySpan.Seconds(), all[0].Age.Seconds(), 10)
-	require.Len(t, h.within(rawSpan, now), 121, "the last ten minutes are kept whole")
+	require.Len(t, h.within(observe.RoleKey{}, rawSpan, now), 121, "the last ten minutes are kept whole")
 	for i, o := range all {
 		require.True(t, o.Replayed)
 		require.Nil(t, o.ITL.Buckets)
@@ -45,6 +45,36 @@ func TestHistoryAtOrdinaryIntervalsIsNotThinned(t *testing.T) {
 	for s := 0; s <= 1800; s += 15 {
 		h.add(observedAt(s, 1))
 	}
-	require.Len(t, h.within(replaySpan, start.Add(1800*time.Second)), 121)
-	require.Len(t, h.within(time.Minute, start.Add(1800*time.Second)), 5)
+	require.Len(t, h.within(observe.RoleKey{}, replaySpan, start.Add(1800*time.Second)), 121)
+	require.Len(t, h.within(observe.RoleKey{}, time.Minute, start.Add(1800*time.Second)), 5)
+}
+
+func TestAReplayedObservationIsTheOneThatWasMadeWithoutItsDetails(t *testing.T) {
+	key := observe.RoleKey{Namespace: "ns", Deployment: "d", UID: "u", Role: "r"}
+	made := observe.RoleObservation{
+		Key: key, Kind: observe.Decode, Engine: observe.SGLang, Sequence: 7, Start: start, End: start.Add(time.Second), Interval: 15 * time.Second, Span: 16 * time.Second,
+		Coverage: observe.Coverage{ReadyReplicas: 5, Targets: 4, Selected: 3, Answered: 2, Rated: 1}, State: observe.Fresh,
+		Running: observe.Known(1), Waiting: observe.Known(2), RawPrompt: observe.Known(3), Generation: observe.Known(4), KVCacheUsage: observe.Known(0),
+		TTFT: observe.Latency{Milliseconds: 400, Source: observe.FromBucket, Count: 10, SumSeconds: 3},
+		ITL:  observe.Latency{Milliseconds: 20, Source: observe.FromMean, Count: 100, SumSeconds: 2},
+	}
+	var h history
+	h.add(made)
+	other := made
+	other.End, other.Prompt, other.State = made.End.Add(15*time.Second), observe.Known(9), observe.Idle
+	h.add(other)
+	replayed := h.within(key, time.Minute, other.End)
+	made.Age, made.Replayed = 15*time.Second, true
+	other.Start, other.Replayed = start, true
+	require.Equal(t, []observe.RoleObservation{made, other}, replayed)
+}
+
+func TestSteadyObservationsShareWhatTheyHaveInCommon(t *testing.T) {
+	var h history
+	for s := range 5 {
+		h.add(observedAt(15*s, float64(s)))
+	}
+	for _, p := range h {
+		require.Same(t, h[0].outline, p.outline)
+	}
 }

@@ -103,8 +103,11 @@ func (r *role) pass(ctx context.Context, a observe.Assignment, due time.Time) {
 	results := make([]windows.PodResult, min(len(a.Pods), r.fleet.maxPods))
 	hint := scrape.EngineNamed(a.Engine)
 	var scrapes sync.WaitGroup
-	for i := range results {
-		scrapes.Go(func() { results[i] = r.scrape(ctx, a.Pods[i], a.Interval, hint) })
+	for _, t := range spread(a.Pods[:len(results)], a.Interval) {
+		if !sleep(ctx, time.Until(start.Add(t.offset))) {
+			break
+		}
+		scrapes.Go(func() { results[t.pod] = r.scrape(ctx, a.Pods[t.pod], a.Interval, hint) })
 	}
 	scrapes.Wait()
 	if ctx.Err() != nil {
@@ -117,9 +120,6 @@ func (r *role) pass(ctx context.Context, a observe.Assignment, due time.Time) {
 }
 
 func (r *role) scrape(ctx context.Context, pod observe.Pod, interval time.Duration, hint observe.Engine) windows.PodResult {
-	if !sleep(ctx, offset(pod, interval)) {
-		return windows.PodResult{Reason: observe.NotScraped}
-	}
 	ctx, cancel := context.WithTimeout(ctx, min(r.fleet.timeout, interval/2))
 	defer cancel()
 	start := time.Now()

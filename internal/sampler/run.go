@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"runtime/debug"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -17,8 +19,15 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 )
 
+// gcPercent is how much the heap may grow between collections, in percent. Most of it lives as long as its Pods, and little is
+// allocated per scrape: collecting often costs next to nothing and saves a third of the memory.
+const gcPercent = 25
+
 // Run is the sampler: it serves until ctx ends, tells the decider that it drains, and stops scraping last.
 func Run(ctx context.Context, p *process.Process, o *Options) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.GRPCAddress)
 	if err != nil {
 		return fmt.Errorf("listening for the decider (--grpc-address): %w", err)
