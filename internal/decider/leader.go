@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -168,7 +169,7 @@ func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
 		l.schedule.queue.AddAfter(name, wait)
 		return
 	}
-	every, err := l.pass(ctx, name)
+	every, err := l.passSafely(ctx, name)
 	l.metrics.passed(time.Since(began), err)
 	switch {
 	case err != nil && ctx.Err() != nil: // the end of this leadership, not a failure
@@ -178,6 +179,18 @@ func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
 	default:
 		l.schedule.succeed(name, every)
 	}
+}
+
+// passSafely makes a failure of a panic: a defect that one scaler runs into must not stop the planning of all, here and then
+// at every standby. Memory is as the last pass left it; what was written to the target is found there (D33).
+func (l *leader) passSafely(ctx context.Context, name types.NamespacedName) (every time.Duration, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			l.log.Error("pass panicked, which is a defect", zap.Stringer("scaler", name), zap.Any("cause", cause), zap.Stack("stack"))
+			err = fmt.Errorf("planning scaler %s: panic: %v", name, cause)
+		}
+	}()
+	return l.pass(ctx, name)
 }
 
 // failed plans another try. A lasting failure is told when it begins and then ever more rarely.

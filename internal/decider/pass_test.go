@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -248,6 +249,17 @@ func TestAReportOnAScalerThatIsGoneIsNoFailure(t *testing.T) {
 	w.scale("s", workerv1.ModeActive)
 	require.NoError(t, l.save(t.Context(), m, before, before.Status), "nor on one that was made anew")
 	require.Zero(t, w.scaler("s").Status.ObservedGeneration)
+}
+
+func TestAPassThatPanicsIsAFailureOfOneScaler(t *testing.T) {
+	core, logs := observer.New(zap.ErrorLevel)
+	l := &leader{log: zap.New(core), metrics: newMetrics(prometheus.NewRegistry()), schedule: newSchedule()} // without a cache
+	name := types.NamespacedName{Namespace: "ns", Name: "s"}
+	l.schedule.force(name)
+	l.turn(t.Context(), name)
+	require.Equal(t, 1, l.schedule.timings[name].failures, "it is tried again, later")
+	require.Equal(t, 1, logs.FilterField(zap.Stringer("scaler", name)).Len())
+	l.schedule.queue.ShutDown()
 }
 
 func TestAScalerThatIsGoneLeavesNothingBehind(t *testing.T) {
