@@ -21,7 +21,7 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Main runs one command and returns its exit code: 0, 1 on an error, 2 on wrong usage.
+// Main runs one command and returns its exit code: 0, 1 on an error, 2 on wrong usage or a scenario file that cannot be played.
 func Main(args []string, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -35,6 +35,9 @@ func Main(args []string, out, errs io.Writer) int {
 		return 0
 	case errors.As(err, new(usageError)):
 		fmt.Fprintf(errs, "%s: %v\nRun '%s --help' for what there is.\n", name, err, name)
+		return 2
+	case errors.As(err, new(unreadableError)):
+		fmt.Fprintf(errs, "%s: %v\n", name, err)
 		return 2
 	default:
 		fmt.Fprintf(errs, "%s: %v\n", name, err)
@@ -51,8 +54,8 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddGroup(&cobra.Group{ID: "signals", Title: "Engine signals:"})
-	root.AddCommand(newInspect())
+	root.AddGroup(&cobra.Group{ID: "signals", Title: "Engine signals:"}, &cobra.Group{ID: "policies", Title: "Policies:"})
+	root.AddCommand(newInspect(), newTest(), newReplay())
 	return root
 }
 

@@ -21,6 +21,10 @@ import (
 // Parse reads a scenario. Unknown fields are errors. The error lists all that is wrong, each with file and line; file is
 // the name to say.
 func Parse(file string, data []byte) (*Scenario, error) {
+	var manifest struct{ APIVersion, Kind string }
+	if yaml.Unmarshal(data, &manifest) == nil && manifest.Kind != "" {
+		return nil, fmt.Errorf("%s: this is a manifest of kind %s, not a scenario; a scenario has the spec of a scaler under \"scaler\"", file, manifest.Kind)
+	}
 	s := &Scenario{file: file, root: &yaml.Node{}}
 	in := yaml.NewDecoder(bytes.NewReader(data))
 	in.KnownFields(true)

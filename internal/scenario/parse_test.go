@@ -59,6 +59,7 @@ func TestMistakesAreToldWithFileAndLine(t *testing.T) {
 		"a key twice":                               {"name: valid", "name: valid\nname: again", `p.yaml:2: mapping key "name" already defined at line 1`},
 		"text that is no YAML":                      {"name: valid", "name: [", `p.yaml:`},
 		"passes without number":                     {"expect:", "until: 900000000\nevery: 1\nexpect:", `would be one of more than 100000`},
+		"a manifest":                                {"name: valid", "kind: ModelDeploymentScaler", `p.yaml: this is a manifest of kind ModelDeploymentScaler, not a scenario`},
 		"a second document":                         {"  - {at: 0, commit: none}", "  - {at: 0, commit: none}\n---\nname: two", `p.yaml: one file holds one scenario`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (r *Run) pass(at int, spoilt Event) (Pass, error) {
 	actual := r.w.snapshot()
 	r.snapshots = append(r.snapshots, actual)
 	if r.unsaved && spoilt.StatusWriteFails { // nothing is written to the target before the status of the last commit is (D33)
-		p.After = p.Current
+		p.Input, p.After = r.input(at, actual), p.Current
 		p.Decision.State, p.Decision.Hold = r.state, "the status of the last commit could not be stored yet"
 		return p, nil
 	}
