@@ -80,13 +80,14 @@ func TestTwoScrapesOfVLLM(t *testing.T) {
 }
 
 func TestADecodePodOfAPair(t *testing.T) {
-	before, after := engineFile(t, "sglang-0.5.15-decode.prom")
+	const counter = `sglang:realtime_tokens_total{engine_type="decode",mode="decode",model_name="deepseek-ai/DeepSeek-V3.2",moe_ep_rank="0",pp_rank="0",tp_rank="0"} `
+	before, after := engineFile(t, "sglang-0.5.15-decode.prom", counter+"82800.0", counter+"97800.0")
 	second := inspect(t, "--role-kind", "decode", before, after)[1]
 	require.Equal(t, "SGLang", second["engine"])
 	asServer := inspect(t, before)[0]
 	require.Greater(t, second["waiting"], asServer["waiting"], "a decode role waits for transfers too")
 	require.Nil(t, second["promptTokensPerSecond"])
-	require.InDelta(t, 0, second["generationTokensPerSecond"], 0)
+	require.InDelta(t, 1000, second["generationTokensPerSecond"], 0)
 	_, table, _ := run(t, "inspect", "--role-kind", "decode", before, after)
 	require.Contains(t, table, "no prompt rates: a decode engine also counts")
 }
