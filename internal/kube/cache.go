@@ -21,7 +21,7 @@ import (
 // Indexes of the caches.
 const (
 	byTarget = "target" // scalers, by the key of their target
-	byOwner  = "owner"  // Pods, by the key of their deployment
+	byOwner  = "owner"  // Pods and Workloads, by the key of their deployment
 	byPod    = "pod"    // Workloads, by UID of a Pod that owns them
 	byUID    = "uid"    // Workloads
 )

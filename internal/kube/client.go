@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,8 +52,8 @@ type Scalers = *gentype.ClientWithList[*workerv1.ModelDeploymentScaler, *workerv
 
 // LoadConfig finds the way to the cluster: the kubeconfig file, without one $KUBECONFIG, else the Pod's service account.
 func LoadConfig(kubeconfig string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
+	// Not kubectl's rules: they would take ~/.kube/config, and what writes counts must be told where.
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig, Precedence: filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster (give --kubeconfig, set KUBECONFIG, or run in a Pod): %w", err)

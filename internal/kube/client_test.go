@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/target"
@@ -31,6 +34,31 @@ func (s served) ServerResourcesForGroupVersionWithContext(_ context.Context, gro
 		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
 	}
 	return list, nil
+}
+
+func TestTheClusterIsNeverThatOfSomebodysHomeFolder(t *testing.T) {
+	written := func(server string) string {
+		config := clientcmdapi.NewConfig()
+		config.Clusters["c"] = &clientcmdapi.Cluster{Server: server}
+		config.Contexts["c"], config.CurrentContext = &clientcmdapi.Context{Cluster: "c"}, "c"
+		path := filepath.Join(t.TempDir(), "config")
+		require.NoError(t, clientcmd.WriteToFile(*config, path))
+		return path
+	}
+	home := clientcmd.RecommendedHomeFile
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = home })
+	clientcmd.RecommendedHomeFile = written("https://home")
+
+	t.Setenv("KUBECONFIG", "")
+	_, err := LoadConfig("")
+	require.ErrorContains(t, err, "give --kubeconfig")
+	t.Setenv("KUBECONFIG", written("https://env"))
+	config, err := LoadConfig("")
+	require.NoError(t, err)
+	require.Equal(t, "https://env", config.Host)
+	config, err = LoadConfig(written("https://flag"))
+	require.NoError(t, err)
+	require.Equal(t, "https://flag", config.Host)
 }
 
 func TestTheVersionIsTheFirstThatServesBothKinds(t *testing.T) {

@@ -86,7 +86,8 @@ func (c *Cache) snapshot(t *cachedTarget) (*target.Snapshot, error) {
 		return nil, t.err
 	}
 	d := t.deployment
-	pods := byIndex[*corev1.Pod](c.pods, byOwner, key(d.Namespace, d.Name))
+	deployment := key(d.Namespace, d.Name)
+	pods := byIndex[*corev1.Pod](c.pods, byOwner, deployment)
 	uids := make([]string, len(pods))
 	for i, p := range pods {
 		uids[i] = string(p.UID)
@@ -95,7 +96,7 @@ func (c *Cache) snapshot(t *cachedTarget) (*target.Snapshot, error) {
 	if d.Retirement != nil {
 		retiring = d.Retirement.WorkloadUID
 	}
-	workloads, served := c.workloads.of(uids, retiring)
+	workloads, served := c.workloads.of(uids, retiring, deployment)
 	return &target.Snapshot{Deployment: d, Instances: target.Instances(d, pods, workloads, served)}, nil
 }
 

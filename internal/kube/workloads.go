@@ -80,6 +80,13 @@ func (w *workloadCache) begin(ctx context.Context) {
 		cache.Indexers{
 			byPod: indexBy(func(c *cachedWorkload) []string { return c.workload.PodUIDs }),
 			byUID: indexBy(func(c *cachedWorkload) []string { return []string{string(c.UID)} }),
+			byOwner: indexBy(func(c *cachedWorkload) []string {
+				owners := c.workload.Deployments()
+				for i, name := range owners {
+					owners[i] = key(c.Namespace, name)
+				}
+				return owners
+			}),
 		})
 	if err != nil {
 		w.log.Error("could not cache Workloads", zap.Error(err))
@@ -110,9 +117,9 @@ func (w *workloadCache) settled() bool {
 	return w.known && (w.informer == nil || w.informer.HasSynced())
 }
 
-// of lists the Workloads of the Pods, and the one with that UID, and says whether the cluster serves Workloads. An API that
+// of lists the Workloads of the Pods, the one with that UID, and those that may be the deployment's by their names, and says whether the cluster serves Workloads. An API that
 // has just appeared is not counted as served until it has been read: a gate that nobody has seen must not refuse anybody.
-func (w *workloadCache) of(podUIDs []string, uid string) (workloads []target.Workload, served bool) {
+func (w *workloadCache) of(podUIDs []string, uid, deployment string) (workloads []target.Workload, served bool) {
 	w.mu.Lock()
 	informer := w.informer
 	w.mu.Unlock()
@@ -127,6 +134,9 @@ func (w *workloadCache) of(podUIDs []string, uid string) (workloads []target.Wor
 	}
 	for _, c := range byIndex[*cachedWorkload](informer, byUID, uid) {
 		found[uid] = c.workload
+	}
+	for _, c := range byIndex[*cachedWorkload](informer, byOwner, deployment) {
+		found[string(c.UID)] = c.workload
 	}
 	for _, workload := range found {
 		workloads = append(workloads, workload)
