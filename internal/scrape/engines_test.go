@@ -1,6 +1,8 @@
 package scrape
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,5 +71,13 @@ func TestOfTwoEnginesTheOneThatTheDeploymentNamesIsRead(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.want, result.Sample.Engine)
 		})
+	}
+}
+
+func TestTheDocsNameEverySeriesThatIsRead(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "engine-signals.md"))
+	require.NoError(t, err)
+	for _, f := range families {
+		require.Contains(t, string(text), f.name)
 	}
 }
