@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -190,10 +191,32 @@ func TestWorkloadsDecideOnceTheClusterServesThemAndNoLongerWhenItDoesNot(t *test
 	require.NoError(t, err)
 	w.eventually(c, "md", admission(target.AdmissionGranted))
 
+	w.leavesWorkload(t, c, workloads)
 	require.NoError(t, workloads.Delete(t.Context(), "wl", metav1.DeleteOptions{}))
 	w.eventually(c, "md", admission(target.AdmissionPending))
 	w.cluster.Kubectl(t, "delete", "-f", "dev/crds/workloads.yaml")
 	w.eventually(c, "md", admission(target.AdmissionGranted))
+}
+
+// leavesWorkload shows that a Workload whose Pod is gone is seen until it is gone itself (D32). Its finalizer, as Kueue's, keeps it
+// from being collected.
+func (w *world) leavesWorkload(t *testing.T, c *Cache, workloads dynamic.ResourceInterface) {
+	left := func(n int) func(*target.Snapshot) bool {
+		return func(s *target.Snapshot) bool { return s != nil && len(s.Instances) == 1+n }
+	}
+	_, err := workloads.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": workloadResource().GroupVersion().String(), "kind": "Workload",
+		"metadata": map[string]any{"name": "left", "namespace": w.namespace, "finalizers": []any{"example.com/in-use"}, "ownerReferences": []any{map[string]any{
+			"apiVersion": "v1", "kind": "Pod", "name": "md-prefill-x7k2p", "uid": "00000000-0000-0000-0000-000000000001"}}},
+		"spec": map[string]any{"podSets": []any{map[string]any{"name": "prefill", "count": int64(1)}}},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w.eventually(c, "md", left(1))
+	err = workloads.Delete(t.Context(), "left", metav1.DeleteOptions{})
+	require.NoError(t, err)
+	_, err = workloads.Patch(t.Context(), "left", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	w.eventually(c, "md", left(0))
 }
 
 // recorder keeps what changes were told.

@@ -13,8 +13,8 @@ import (
 )
 
 // Instances groups the Pods of d into serving instances, in the order of the roles and then by ordinal (D1). An instance
-// is listed when it has a Pod, terminating or not, or when the retirement that names it still has its Workload: an ordinal
-// that is not listed has nothing left, or nothing yet.
+// is listed when it has a Pod, terminating or not, or a Workload whose Pods are gone: an ordinal that is not listed has nothing
+// left, or nothing yet (D32).
 //
 // Only Pods controlled by the UID of d count (D61), in a role of d, with a readable ordinal. workloadsServed says whether
 // the cluster has the Workload API at all.
@@ -26,8 +26,10 @@ func Instances(d Deployment, pods []*corev1.Pod, workloads []Workload, workloads
 		role, _ := d.Role(key.role)
 		instances = append(instances, newInstance(role, key.ordinal, members, queue))
 	}
-	if r := d.Retirement; r != nil && queue.has(r.WorkloadUID) && groups[slot{r.Role, r.Ordinal}] == nil {
-		instances = append(instances, Instance{Role: r.Role, Ordinal: r.Ordinal, Admission: AdmissionPending})
+	for key := range leftovers(d, pods, workloads) {
+		if groups[key] == nil {
+			instances = append(instances, Instance{Role: key.role, Ordinal: key.ordinal, Admission: AdmissionPending})
+		}
 	}
 	place := make(map[string]int, len(d.Roles))
 	for i, r := range d.Roles {
@@ -64,6 +66,36 @@ func belongs(pod *corev1.Pod, d Deployment) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == Kind && string(owner.UID) == d.UID && d.UID != "" &&
 		pod.Namespace == d.Namespace && pod.Labels[RouterLabel] == ""
+}
+
+// leftovers are the places of Workloads whose Pods are gone. A retirement names its own; of others the names of the Pods that
+// were say whose they are. Where those do not tell the ordinal, the lowest removed one stands for it: better wait for the
+// Workload of a Pod that somebody deleted than hand out capacity that is still taken.
+func leftovers(d Deployment, pods []*corev1.Pod, workloads []Workload) map[slot]bool {
+	there := make(map[string]bool, len(pods))
+	for _, pod := range pods {
+		there[string(pod.UID)] = true
+	}
+	found := map[slot]bool{}
+	for _, w := range workloads {
+		if r := d.Retirement; r != nil && r.WorkloadUID != "" && r.WorkloadUID == w.UID {
+			found[slot{r.Role, r.Ordinal}] = true
+			continue
+		}
+		if slices.ContainsFunc(w.PodUIDs, func(uid string) bool { return there[uid] }) {
+			continue
+		}
+		for _, role := range d.Roles {
+			if w.of(d, role) {
+				ordinal, known := w.ordinal(d, role)
+				if !known {
+					ordinal = int(role.Replicas)
+				}
+				found[slot{role.Name, ordinal}] = true
+			}
+		}
+	}
+	return found
 }
 
 func newInstance(role Role, ordinal int, pods []*corev1.Pod, q queue) Instance {

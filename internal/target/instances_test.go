@@ -278,3 +278,37 @@ func TestARetirementKeepsItsOrdinalListedUntilItsWorkloadIsGone(t *testing.T) {
 	d.Retirement.WorkloadUID = ""
 	require.Empty(t, Instances(d, nil, []Workload{{Name: "w"}}, true))
 }
+
+func TestAWorkloadOutlivesItsPodsAndItsRetirement(t *testing.T) {
+	left := func(role, pod string) Workload {
+		return Workload{Namespace: "ns", Name: "w", UID: "w1", PodUIDs: []string{"gone"}, Role: role, PodName: pod, Admitted: true}
+	}
+	listed := func(ordinal int) []Instance {
+		return []Instance{{Role: "server", Ordinal: ordinal, Admission: AdmissionPending}}
+	}
+	for name, test := range map[string]struct {
+		deployment Deployment
+		workload   Workload
+		want       []Instance
+	}{
+		"of one Pod: the lowest removed ordinal stands for it": {single, left("server", "m1-server-x7k2p"), listed(2)},
+		"of several Pods: their names tell the ordinal":        {group2, left("server", "m1-server-r5-m1"), listed(5)},
+		"of several Pods, with a name that tells none":         {group2, left("server", "m1-server-rx-m1"), listed(1)},
+		"of another deployment":                                {single, left("server", "m2-server-x7k2p"), nil},
+		"of a deployment whose name goes on":                   {single, left("server", "m1-more-server-x7k2p"), nil},
+		"of a role that is none of the deployment's":           {single, left("decode", "m1-decode-x7k2p"), nil},
+		"of a role whose name begins like this one":            {single, left("server-b", "m1-server-b-x7k2p"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ElementsMatch(t, test.want, Instances(test.deployment, nil, []Workload{test.workload}, true))
+		})
+	}
+	elsewhere := left("server", "m1-server-x7k2p")
+	elsewhere.Namespace = "other"
+	require.Empty(t, Instances(single, nil, []Workload{elsewhere}, true))
+
+	one := enginePod("server", 0, 0)
+	taken := left("server", "m1-server-x7k2p")
+	taken.PodUIDs = []string{"gone", string(one.UID)}
+	require.Len(t, Instances(single, []*corev1.Pod{one}, []Workload{taken}, true), 1, "one of its Pods is still there")
+}

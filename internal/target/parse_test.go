@@ -134,8 +134,30 @@ func TestWorkloadIsAdmittedOnlyWhenItSaysSoNow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := ParseWorkload(object(t, `{"kind": "Workload", "metadata": {"namespace": "ns", "name": "w", "uid": "w1", `+owners+`},
-				"status": `+test.status+`}`))
-			require.Equal(t, Workload{Namespace: "ns", Name: "w", UID: "w1", PodUIDs: []string{"p1"}, Admitted: test.admitted}, w)
+				"spec": {"podSets": [{"name": "decode", "count": 1}]}, "status": `+test.status+`}`))
+			require.Equal(t, Workload{Namespace: "ns", Name: "w", UID: "w1", PodUIDs: []string{"p1"}, Role: "decode", PodName: "p", Admitted: test.admitted}, w)
+		})
+	}
+}
+
+func TestAWorkloadTellsTheDeploymentsItCanBeOf(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec, pod string
+		want      []string
+	}{
+		"one Pod an instance":              {`{"podSets": [{"name": "decode"}]}`, "llm-decode-x7k2p", []string{"llm"}},
+		"several Pods":                     {`{"podSets": [{"name": "decode"}]}`, "llm-decode-r3-m1", []string{"llm"}},
+		"a deployment named like its role": {`{"podSets": [{"name": "a"}]}`, "a-a-a-x7k2p", []string{"a", "a-a"}},
+		"another role":                     {`{"podSets": [{"name": "prefill"}]}`, "llm-decode-x7k2p", nil},
+		"no deployment before the role":    {`{"podSets": [{"name": "decode"}]}`, "-decode-x7k2p", nil},
+		"several pod sets":                 {`{"podSets": [{"name": "decode"}, {"name": "more"}]}`, "llm-decode-x7k2p", nil},
+		"no pod set":                       {`{}`, "llm-decode-x7k2p", nil},
+		"a pod set that is text":           {`{"podSets": ["decode"]}`, "llm-decode-x7k2p", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ParseWorkload(object(t, `{"kind": "Workload", "metadata": {"namespace": "ns", "name": "w", "uid": "w1", "ownerReferences": [
+				{"apiVersion": "v1", "kind": "Pod", "name": "`+test.pod+`", "uid": "p1"}]}, "spec": `+test.spec+`}`))
+			require.Equal(t, test.want, w.Deployments())
 		})
 	}
 }

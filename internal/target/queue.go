@@ -6,13 +6,11 @@ import corev1 "k8s.io/api/core/v1"
 type queue struct {
 	served bool
 	byPod  map[string]Workload // by UID of an owning Pod
-	uids   map[string]bool
 }
 
 func newQueue(workloads []Workload, served bool) queue {
-	q := queue{served: served, byPod: make(map[string]Workload), uids: make(map[string]bool, len(workloads))}
+	q := queue{served: served, byPod: make(map[string]Workload)}
 	for _, w := range workloads {
-		q.uids[w.UID] = true
 		for _, pod := range w.PodUIDs {
 			// Of several Workloads of one Pod the first by name counts, as the deployment's owner reads them.
 			if first, taken := q.byPod[pod]; !taken || w.Name < first.Name {
@@ -22,9 +20,6 @@ func newQueue(workloads []Workload, served bool) queue {
 	}
 	return q
 }
-
-// has says whether the Workload of that UID is there.
-func (q queue) has(uid string) bool { return uid != "" && q.uids[uid] }
 
 // admission of an instance, from its live members. An instance that is not whole is pending: its Workload is composed when
 // all its Pods exist.
