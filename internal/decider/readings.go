@@ -105,12 +105,10 @@ func (r *readings) of(s *target.Snapshot, now time.Time) map[string]observe.Role
 }
 
 // putPast keeps a replayed observation of a role that is wanted (D55). Sessions hand them over oldest first; of a role that
-// has moved two samplers may have a part each. What nobody plans with is left out: after a fail-over the histories of all roles
-// are here at once.
+// has moved two samplers may have a part each.
 func (r *readings) putPast(shard string, o observe.RoleObservation, arrived time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o.TTFT.Buckets, o.ITL.Buckets, o.Coverage.Uncovered = nil, nil, nil
 	if _, wanted := r.byKey[o.Key]; wanted && len(r.past[o.Key]) < maxPast {
 		r.past[o.Key] = append(r.past[o.Key], reading{observation: o, arrived: arrived, shard: shard})
 	}

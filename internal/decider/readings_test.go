@@ -82,21 +82,6 @@ func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	require.Empty(t, r.past)
 }
 
-func TestHistoryIsKeptWithoutWhatNobodyPlansWith(t *testing.T) {
-	r, now := wantedReadings("r"), time.Now()
-	o := observation("r", 1, second)
-	o.TTFT = observe.Latency{Milliseconds: 400, Source: observe.FromBucket, Buckets: make([]observe.Bucket, 20)}
-	o.ITL = o.TTFT
-	o.Coverage = observe.Coverage{ReadyReplicas: 2, Uncovered: make([]observe.UncoveredPod, 64)}
-	r.putPast("a", o, now)
-	past := r.pastOf(snapshotOf("r"), now)["r"][0]
-	require.Equal(t, o.TTFT.Value(), past.TTFT.Value())
-	require.Equal(t, 2, past.Coverage.ReadyReplicas)
-	require.Empty(t, past.TTFT.Buckets)
-	require.Empty(t, past.ITL.Buckets)
-	require.Empty(t, past.Coverage.Uncovered)
-}
-
 func TestAReadingAgesOnTheMonotonicClock(t *testing.T) {
 	r, now := wantedReadings("r"), time.Now()
 	require.Equal(t, time.Duration(-1), r.age(keyOf(snapshotOf(), "r"), now))
