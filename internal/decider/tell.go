@@ -45,14 +45,14 @@ func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
 	for _, kind := range kinds {
 		l.metrics.commits.WithLabelValues(kind, outcomeOf(failed)).Inc()
 	}
+	if failed != nil {
+		l.tellFailure(v, failed)
+		return
+	}
 	fields := []zap.Field{zap.Stringer("scaler", v.name), zap.Strings("kinds", kinds)}
 	if d.Commit != nil {
 		fields = append(fields, zap.String("decision", d.Commit.Decision.DecisionID), zap.Any("baseline", d.Commit.Baseline),
 			zap.Any("vector", d.Commit.Decision.Vector), zap.String("why", d.Commit.Why), zap.Any("trace", d.Trace))
-	}
-	if failed != nil {
-		l.tellFailure(v, fields, failed)
-		return
 	}
 	l.log.Info("wrote to target", fields...)
 	for _, event := range writeEvents(v, d) {
@@ -60,11 +60,11 @@ func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
 	}
 }
 
-// tellFailure tells what people can do something about. A target that keeps moving and a lost Lease settle by themselves.
-func (l *leader) tellFailure(v *view, fields []zap.Field, failed error) {
+// tellFailure tells what people can do something about; the failed pass is logged where it is tried again. A target that keeps
+// moving and a lost Lease settle by themselves.
+func (l *leader) tellFailure(v *view, failed error) {
 	switch {
 	case outcomeOf(failed) == outcomeDenied:
-		l.log.Error("write was refused", append(fields, zap.Error(failed))...)
 		l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteDenied, Action: kube.ActionPlan, Note: failed.Error()})
 	case apierrors.IsConflict(failed) || apierrors.IsNotFound(failed) || errors.Is(failed, kube.ErrLeaseLost) || errors.Is(failed, context.Canceled):
 	default:
