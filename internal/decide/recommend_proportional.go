@@ -43,7 +43,7 @@ func (a proportional) target(r *role) float64 {
 func (a proportional) sizes(r *role) bool { return a.target(r) > 0 }
 
 func (a proportional) demand(r *role) observe.Value {
-	o := r.observed
+	o, decodes := r.observed, r.Kind == observe.Decode // whose prompt counters say nothing of its work (D9)
 	switch a.metric {
 	case workerv1.MetricQueueDepth:
 		return o.Running.Plus(o.Waiting)
@@ -52,10 +52,16 @@ func (a proportional) demand(r *role) observe.Value {
 	case workerv1.MetricWaitingRequests:
 		return o.Waiting
 	case workerv1.MetricPromptTokensPerSecond:
+		if decodes {
+			return observe.Value{}
+		}
 		return o.Prompt
 	case workerv1.MetricGenerationTokensPerSecond:
 		return o.Generation
 	case workerv1.MetricTotalTokensPerSecond:
+		if decodes {
+			return o.Generation
+		}
 		return o.Prompt.Plus(o.Generation)
 	}
 	return observe.Value{}
@@ -64,8 +70,11 @@ func (a proportional) demand(r *role) observe.Value {
 func (a proportional) remember(*pass, *role) {}
 
 func (a proportional) lacks(_ *pass, r *role) string {
-	if a.demand(r).Valid {
+	switch {
+	case a.demand(r).Valid:
 		return ""
+	case r.Kind == observe.Decode && a.metric == workerv1.MetricPromptTokensPerSecond:
+		return "prompt tokens say nothing of a Decode role: size it by GenerationTokensPerSecond"
 	}
 	return "its metric was not in the readings yet"
 }

@@ -55,6 +55,30 @@ func TestProportionalReadsTheMetricThatItIsTold(t *testing.T) {
 	}
 }
 
+// Prompt counters say nothing of a decode engine's work, and its observations carry none (D9).
+func TestTheTokensOfADecodeRoleAreThoseItGenerates(t *testing.T) {
+	for name, prompt := range map[string]observe.Value{"no prompt rate": {}, "a prompt rate all the same": observe.Known(900)} {
+		t.Run(name, func(t *testing.T) {
+			s := with(named("server", observe.Decode, 2)).observe("server", func(o *observe.RoleObservation) {
+				o.Running, o.Prompt, o.Generation = observe.Known(3), prompt, observe.Known(50)
+			})
+			s.Scaler.Spec.Algorithm.Proportional.Metric = workerv1.MetricTotalTokensPerSecond
+			d := Plan(s.Input)
+			require.Equal(t, int32(5), d.State.role("server").Raw)
+			require.Equal(t, observe.Fresh, d.State.role("server").Signal)
+		})
+	}
+}
+
+func TestADecodeRoleIsNotSizedByPromptTokensAndSaysSo(t *testing.T) {
+	s := with(named("server", observe.Decode, 2)).observe("server", func(o *observe.RoleObservation) { o.Prompt = observe.Known(900) })
+	s.Scaler.Spec.Algorithm.Proportional.Metric = workerv1.MetricPromptTokensPerSecond
+	d := Plan(s.Input)
+	require.Equal(t, int32(2), d.State.role("server").Raw)
+	require.Equal(t, observe.Missing, d.State.role("server").Signal)
+	require.Contains(t, findCondition(d.State.Conditions, workerv1.ConditionMetricsReady).Message, "prompt tokens say nothing of a Decode role")
+}
+
 func TestProportionalHoldsInsideItsTolerance(t *testing.T) {
 	tests := []struct {
 		name      string

@@ -52,6 +52,17 @@ func TestTokensCountByKind(t *testing.T) {
 	}
 }
 
+// A decode role at rest has neither a prompt rate nor latencies: nothing of that may keep its replicas.
+func TestADecodeRoleAtRestShrinks(t *testing.T) {
+	s := tokens(observe.Decode, 4, 0).observe("server", func(o *observe.RoleObservation) {
+		o.Running, o.Prompt, o.RawPrompt = observe.Known(0), observe.Value{}, observe.Value{}
+		o.TTFT, o.ITL = observe.Latency{}, observe.Latency{}
+	})
+	d := Plan(s.Input)
+	require.Equal(t, observe.Idle, d.State.role("server").Signal)
+	require.Equal(t, map[string]int32{"server": 3}, vectorOf(d))
+}
+
 func TestTokensNeedACapacityAndAKnownKind(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -48,7 +48,7 @@ func (p *pass) signalOf(r *role, seen bool) (state observe.SignalState, reason, 
 		return observe.Missing, ReasonWaitingForMetrics, "no replica answered"
 	case p.algorithm.sizes(r) && p.algorithm.lacks(p, r) != "":
 		return observe.Missing, ReasonWaitingForMetrics, p.algorithm.lacks(p, r)
-	case idle(r.observed):
+	case r.idle():
 		return observe.Idle, "", ""
 	}
 	return observe.Fresh, "", ""
@@ -65,10 +65,11 @@ func (p *pass) covered(r *role) bool {
 	return r.observed.Coverage.Complete()
 }
 
-// idle is a successfully observed role without any work in this pass (D12).
-func idle(o observe.RoleObservation) bool {
+// idle is a successfully observed role without any work in this pass (D12). A Decode role has no prompt rate (D9).
+func (r *role) idle() bool {
+	o := &r.observed
 	zero := func(v observe.Value) bool { return v.Valid && v.Float64 == 0 }
-	return o.Coverage.Complete() && zero(o.Running) && zero(o.Waiting) && zero(o.Prompt) && zero(o.Generation)
+	return o.Coverage.Complete() && zero(o.Running) && zero(o.Waiting) && zero(o.Generation) && (r.Kind == observe.Decode || zero(o.Prompt))
 }
 
 // largest reading that is taken as it is: above any real one, and far from where sums overflow (D42).

@@ -26,6 +26,13 @@ func TestSignalsSayHowFarTheyCanBeUsed(t *testing.T) {
 		{"no running request but tokens is not idle", func(s *setting) {
 			s.observe("server", func(o *observe.RoleObservation) { o.Generation = observe.Known(1) })
 		}, observe.Fresh, "", true},
+		{"a decode role has no prompt rate, and needs none to be idle", func(s *setting) {
+			s.Target.Roles[0].Kind = observe.Decode
+			s.observe("server", func(o *observe.RoleObservation) { o.Prompt, o.RawPrompt = observe.Value{}, observe.Value{} })
+		}, observe.Idle, "", true},
+		{"any other role is not known to be idle without one", func(s *setting) {
+			s.observe("server", func(o *observe.RoleObservation) { o.Prompt = observe.Value{} })
+		}, observe.Fresh, "", true},
 		{"incomplete coverage is never idle", func(s *setting) {
 			s.observe("server", func(o *observe.RoleObservation) { o.Coverage.Answered = 2 })
 		}, observe.Fresh, "", false},

@@ -48,7 +48,10 @@ func (w *world) observe(r *Role, reading *Reading, s *target.Snapshot, every flo
 	o.Running, o.Waiting, o.KVCacheUsage = observe.Known(reading.Running), observe.Known(reading.Waiting), observe.Known(reading.KV)
 	o.TTFT, o.ITL = latencyOf(reading.TTFT), latencyOf(reading.ITL)
 	if o.Coverage.Rated > 0 {
-		o.Prompt, o.RawPrompt, o.Generation = observe.Known(reading.Prompt), observe.Known(reading.Prompt), observe.Known(reading.Generation)
+		o.Generation = observe.Known(reading.Generation)
+		if o.Kind != observe.Decode { // whose prompt counters are not read (D9)
+			o.Prompt, o.RawPrompt = observe.Known(reading.Prompt), observe.Known(reading.Prompt)
+		}
 	}
 	return o
 }
