@@ -155,16 +155,16 @@ func (e *Election) readEpoch(ctx context.Context) (fence.Epoch, error) {
 	return fence.Epoch{LeaseUID: string(lease.UID), Transitions: int64(record.LeaderTransitions)}, nil
 }
 
-// Margin is how long before its end the Lease is no longer relied on, and so the longest a write may take.
-func (e *Election) Margin() time.Duration { return e.options.Duration - e.options.RenewDeadline }
+// margin is how long before its end the Lease is no longer relied on, and so the longest a write may take.
+func (e *Election) margin() time.Duration { return e.options.Duration - e.options.RenewDeadline }
 
 // Write gives a context for one write, or ErrLeaseLost: the Lease is held for at least the margin more, and the context ends
 // within it. An orderly shutdown does not cut it off: a write that was begun is finished (D37).
 func (e *Election) Write(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if !e.lock.held(e.Margin()) {
+	if !e.lock.held(e.margin()) {
 		return nil, nil, ErrLeaseLost
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Margin())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.margin())
 	return ctx, cancel, nil
 }
 
