@@ -113,7 +113,7 @@ func TestARenderedDeploymentRunsAsItWouldInACluster(t *testing.T) {
 	cluster := testcluster.Get(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config(t))
 	ctx := t.Context()
-	create(t, client)
+	create(t, client, "runner")
 	svc, err := client.CoreV1().Services("runner").Create(ctx, service(), metav1.CreateOptions{})
 	require.NoError(t, err)
 
@@ -189,14 +189,32 @@ func TestAProgramThatDoesNotEndWithinItsGracePeriodIsAFailure(t *testing.T) {
 	require.ErrorContains(t, <-ended, "did not end within 1s and was killed")
 }
 
-func create(t *testing.T, client kubernetes.Interface) {
+func TestADeploymentThatCannotRunEndsAllOthers(t *testing.T) {
+	cluster := testcluster.Get(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config(t))
+	create(t, client, "unknown")
+	r, err := New(Options{
+		Config: cluster.Config(t), Binaries: map[string]string{"example/program": os.Args[0]}, Dir: t.TempDir(),
+		PodCIDR: netip.MustParsePrefix(cluster.Block + ".16.0/20"),
+	})
+	require.NoError(t, err)
+	sound, unknown := deployment(), deployment()
+	sound.Namespace, unknown.Namespace = "unknown", "unknown"
+	unknown.Spec.Template.Spec.Containers[0].Image = "example/other:dev"
+	require.ErrorContains(t, r.Run(t.Context(), []*appsv1.Deployment{sound, unknown}, nil), "no program is known for image example/other")
+	pods, err := client.CoreV1().Pods("unknown").List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Empty(t, pods.Items)
+}
+
+func create(t *testing.T, client kubernetes.Interface, namespace string) {
 	t.Helper()
-	ctx, meta := t.Context(), metav1.ObjectMeta{Name: "program", Namespace: "runner"}
-	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "runner"}}, metav1.CreateOptions{})
+	ctx, meta := t.Context(), metav1.ObjectMeta{Name: "program", Namespace: namespace}
+	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = client.CoreV1().ServiceAccounts("runner").Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	_, err = client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = client.CoreV1().Secrets("runner").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"key": "one"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
 
