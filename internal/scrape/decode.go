@@ -123,10 +123,7 @@ type run struct {
 }
 
 // members are the series of one family, sorted, and then chosen.
-type members struct {
-	series []series
-	totals bool // has a series without priority
-}
+type members struct{ series []series }
 
 // line is a needed line that is left to the parser.
 type line struct {

@@ -77,13 +77,13 @@ func (s *scratch) sort() {
 var errTwice = errors.New("exposed twice")
 
 func (m *members) choose() error {
-	m.totals = slices.ContainsFunc(m.series, func(x series) bool { return !x.priority })
+	totals := slices.ContainsFunc(m.series, func(x series) bool { return !x.priority })
 	chosen := m.series[:0]
 	for i, x := range m.series {
 		if i > 0 && compareSeries(m.series[i-1], x) == 0 {
 			return errTwice
 		}
-		if x.priority && m.totals {
+		if x.priority && totals {
 			continue
 		}
 		if n := len(chosen); n > 0 && chosen[n-1].group == x.group {
