@@ -106,6 +106,7 @@ type scratch struct {
 	last  meaning
 	known bool
 
+	ignored      bool   // something was, in rank-zero mode
 	hitsInBlocks bool   // old vLLM
 	cacheConfig  []byte // old vLLM: the line that has the block size
 

@@ -102,6 +102,7 @@ func (s *scratch) take(text []byte, l line, known *memory) {
 // add keeps a series with its value, unless it is one that is not read.
 func (s *scratch) add(x series, v float64) {
 	if x.ignored {
+		s.ignored = s.ignored || s.mode == RankZero
 		return
 	}
 	x.value = v

@@ -14,7 +14,7 @@ import (
 type series struct {
 	family   int
 	part     part
-	ignored  bool   // not to be read: of another engine or kind than what is asked for
+	ignored  bool   // not to be read: of another engine or kind than is asked for
 	priority bool   // one of the parts of a total (D6)
 	group    uint64 // all labels but those that number copies of one engine
 	member   uint64 // the copy
@@ -118,7 +118,7 @@ func (s *scratch) sample(hint observe.Engine) (observe.Sample, error) {
 	b := builder{scratch: s}
 	b.out.Engine = b.engine(hint)
 	if b.out.Engine == "" {
-		return observe.Sample{}, failf(observe.NoEngineSeries, "the exposition has no series of vLLM or SGLang: check the port, and that the engine has metrics enabled")
+		return observe.Sample{}, s.nothing()
 	}
 	b.out.ProcessStart = b.mean(b.of("", processStart))
 	b.out.Running = b.requests(running)
@@ -129,6 +129,14 @@ func (s *scratch) sample(hint observe.Engine) (observe.Sample, error) {
 	b.out.TTFT = b.histograms(ttft)
 	b.out.ITL = b.histograms(itl)
 	return b.out, nil
+}
+
+// nothing says that no engine was found.
+func (s *scratch) nothing() error {
+	if s.ignored {
+		return failf(observe.NoEngineSeries, "the exposition has series of other engines than the one numbered 0, which --data-parallel=rank-zero reads alone")
+	}
+	return failf(observe.NoEngineSeries, "the exposition has no series of vLLM or SGLang: check the port, and that the engine has metrics enabled (some expose none before their first request)")
 }
 
 // builder makes the Sample of a scratch.

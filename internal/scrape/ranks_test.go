@@ -60,6 +60,7 @@ func TestRanksThatRepeatEachOtherCountOnceAndIndependentEnginesAddUp(t *testing.
 				s, err := decodeIn(mode, []byte(tt.body), "")
 				if !want.Valid {
 					require.Equal(t, observe.NoEngineSeries, ReasonOf(err), mode)
+					require.ErrorContains(t, err, "--data-parallel=rank-zero")
 					continue
 				}
 				require.NoError(t, err)
