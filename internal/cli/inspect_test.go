@@ -171,11 +171,11 @@ func TestAURLIsScrapedEachTimeItIsNamed(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) + "/metrics?x=1"
-	entries := inspect(t, "--interval", "200ms", url, url)
+	entries := inspect(t, "--interval", "2s", url, url)
 	rate, is := entries[1]["generationTokensPerSecond"].(float64)
 	require.True(t, is, entries)
 	require.Positive(t, rate)
-	require.Less(t, rate, 1000.0, "the interval was waited for")
+	require.Less(t, rate, 100.0, "the interval was waited for")
 }
 
 func TestMistakesAreToldAllAtOnce(t *testing.T) {
