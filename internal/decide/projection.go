@@ -28,7 +28,6 @@ type search struct {
 	budget int
 
 	counts []int32 // the vector being built
-	fixed  []bool  // which of it is there
 	limit  int64   // distance that is looked for
 	passed int64   // the least distance over the limit that was met
 	best   []int32
@@ -66,7 +65,6 @@ func (s *search) run() ([]int32, bool) {
 		return s.counts, true // every role as near as its box allows: nothing can be nearer
 	}
 	s.score.distance = -1
-	s.fixed = make([]bool, len(s.wish))
 	s.learn()
 	for s.limit = s.leastOf(0); s.limit < unreachable; s.limit = s.passed {
 		s.passed = unreachable
@@ -99,26 +97,27 @@ func (s *search) descend(i int, bound int64, ratio float64, shortage int64) {
 	}
 	b := &s.tree[i]
 	without := bound - s.leastOf(i)
-	low, top := s.window(b.place)
+	low, top := s.window(b)
 	values := nearestFirst(s.wish[b.place], low, top)
 	for value, more := values.next(); more; value, more = values.next() {
-		within := without + b.cost[value-s.low[b.place]]
-		if within > s.limit {
-			s.passed = min(s.passed, within)
-			continue
-		}
 		if s.budget--; s.budget <= 0 {
 			return
 		}
+		within := without + b.cost[value-s.low[b.place]]
+		if within > s.limit {
+			s.passed = min(s.passed, within)
+			if least := without + gap(value, s.wish[b.place]); least > s.limit && least >= s.passed {
+				return // what follows is farther from the wish still, and no nearer than what was passed by
+			}
+			continue
+		}
 		s.counts[b.place] = value
-		off := ratio + s.offTarget(b.place)
+		off := ratio + s.offTarget(b)
 		short := shortage + max(0, int64(s.wish[b.place])-int64(value))
 		if s.hopeless(off, short) {
 			continue
 		}
-		s.fixed[b.place] = true
 		s.descend(i+1, within, off, short)
-		s.fixed[b.place] = false
 	}
 }
 
@@ -130,24 +129,20 @@ func (s *search) hopeless(ratio float64, shortage int64) bool {
 	return ratio > s.score.ratio+tieSlack || s.score.ratio == 0 && ratio == 0 && shortage > s.score.shortage
 }
 
-// window is what the links with fixed roles leave of a role's box.
-func (s *search) window(place int) (low, top int32) {
-	low, top = s.low[place], s.top[place]
-	for i := range s.links {
-		l := &s.links[i]
-		if other := l.other(place); other >= 0 && s.fixed[other] {
-			low, top = l.beside(place, s.counts[other], low, top)
-		}
+// window is what the links with the roles before it leave of a role's box.
+func (s *search) window(b *branch) (low, top int32) {
+	low, top = s.low[b.place], s.top[b.place]
+	for _, l := range b.back {
+		low, top = l.beside(b.place, s.counts[l.other(b.place)], low, top)
 	}
 	return low, top
 }
 
-// offTarget is the distance of the links between a role and the fixed ones from their ratio targets.
-func (s *search) offTarget(place int) float64 {
+// offTarget is the distance of the links between a role and those before it from their ratio targets.
+func (s *search) offTarget(b *branch) float64 {
 	sum := 0.0
-	for i := range s.links {
-		l := &s.links[i]
-		if other := l.other(place); l.target.there && other >= 0 && s.fixed[other] {
+	for _, l := range b.back {
+		if l.target.there {
 			sum += math.Abs(float64(s.counts[l.numerator])/float64(s.counts[l.denominator]) - l.target.approximate)
 		}
 	}

@@ -7,8 +7,9 @@ const unreachable = math.MaxInt64 / 4
 
 // branch is a role in the tree of links that a search learns its bounds from.
 type branch struct {
-	place  int // of the role in the component
-	parent int // place of its parent; -1 at the root
+	place  int     // of the role in the component
+	parent int     // place of its parent; -1 at the root
+	back   []*link // to the roles before it in the tree: its parent, and more where links close a cycle
 	// cost is, by count from the role's low on, the least distance of the role and all that hangs on it.
 	cost []int64
 	// least is, by count of the parent from its low on, the least cost that is allowed beside it. At the root it is one number.
@@ -50,6 +51,14 @@ func (s *search) grow() {
 			}
 		}
 	}
+	for i := range s.links {
+		for at := len(s.tree) - 1; at >= 0; at-- {
+			if b := &s.tree[at]; s.links[i].other(b.place) >= 0 { // the later end
+				b.back = append(b.back, &s.links[i])
+				break
+			}
+		}
+	}
 }
 
 // leastBeside is the least cost of a branch beside each count of its parent. The windows that the links leave move one way with
@@ -67,9 +76,9 @@ func (s *search) leastBeside(b *branch) []int64 {
 	first, next := 0, s.low[b.place]
 	for v := range least {
 		low, top := s.low[b.place], s.top[b.place]
-		for i := range s.links {
-			if s.links[i].other(b.place) == b.parent {
-				low, top = s.links[i].beside(b.place, s.low[b.parent]+int32(v), low, top)
+		for _, l := range b.back {
+			if l.other(b.place) == b.parent {
+				low, top = l.beside(b.place, s.low[b.parent]+int32(v), low, top)
 			}
 		}
 		for ; next <= top; next++ {
@@ -112,24 +121,36 @@ func (l *link) other(place int) int {
 // beside narrows [low, top] to the counts of a role that the band allows beside the other's count. Both ends move one way with
 // that count, also when nothing is left between them.
 func (l *link) beside(place int, other int32, low, top int32) (int32, int32) {
-	least, most := l.min, l.max
-	scale := func(limit float64) float64 { return float64(other) * limit }
-	enough := func(count int32) bool { return l.atLeast(count, other) }
-	notOver := func(count int32) bool { return l.atMost(count, other) }
-	if place == l.denominator {
-		least, most = l.max, l.min
-		scale = func(limit float64) float64 { return float64(other) / limit }
-		enough = func(count int32) bool { return l.atMost(other, count) }
-		notOver = func(count int32) bool { return l.atLeast(other, count) }
+	if place == l.numerator {
+		return l.numerators(other, low, top)
 	}
+	return l.denominators(other, low, top)
+}
+
+func (l *link) numerators(denominator, low, top int32) (int32, int32) {
 	from, to := low, top
-	if least.there {
-		for low = max(low, nearby(scale(least.approximate)*(1-widening))); low <= to && !enough(low); {
+	if l.min.there {
+		for low = max(low, nearby(float64(denominator)*l.min.approximate*(1-widening))); low <= to && !l.atLeast(low, denominator); {
 			low++
 		}
 	}
-	if most.there {
-		for top = min(top, nearby(scale(most.approximate)*(1+widening)+1)); top >= from && !notOver(top); {
+	if l.max.there {
+		for top = min(top, nearby(float64(denominator)*l.max.approximate*(1+widening)+1)); top >= from && !l.atMost(top, denominator); {
+			top--
+		}
+	}
+	return low, top
+}
+
+func (l *link) denominators(numerator, low, top int32) (int32, int32) {
+	from, to := low, top
+	if l.max.there {
+		for low = max(low, nearby(float64(numerator)/l.max.approximate*(1-widening))); low <= to && !l.atMost(numerator, low); {
+			low++
+		}
+	}
+	if l.min.there {
+		for top = min(top, nearby(float64(numerator)/l.min.approximate*(1+widening)+1)); top >= from && !l.atLeast(numerator, top); {
 			top--
 		}
 	}
