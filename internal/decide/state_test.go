@@ -3,6 +3,8 @@ package decide
 import (
 	"encoding/json"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,4 +133,25 @@ func TestBackoffDoublesUpToHalfAnHour(t *testing.T) {
 	require.Equal(t, 4*time.Minute, backoff(time.Minute, 3))
 	require.Equal(t, 30*time.Minute, backoff(time.Minute, math.MaxInt32))
 	require.Equal(t, time.Hour, backoff(time.Hour, 5), "a longer base stays")
+}
+
+// The largest scaler there is: as many roles as are allowed, every history full, every number long (D45).
+func TestTheLargestStatusFitsIntoAnObject(t *testing.T) {
+	const roles, entries = 16, 256
+	s := State{}
+	for i := range roles {
+		name := strings.Repeat("r", 60) + strconv.Itoa(i)
+		r := RoleState{Name: name, Current: 1024, Ready: 1024, Raw: math.MaxInt32, Reason: ReasonConsolidationHold}
+		p := Predictor{Name: name, Level: -123456.789012345, Trend: 98765.432101234, P00: 1e12 / 7, P01: 1e12 / 7, P11: 1e12 / 7, Samples: math.MaxInt64}
+		for e := range entries {
+			at := noon.Add(time.Duration(e) * 5 * time.Second)
+			r.History = append(r.History, windows.Recommendation{At: at, Replicas: 1024})
+			p.History = append(p.History, windows.Rate{At: at, Span: 5 * time.Second, PerSecond: 987654.321098765})
+		}
+		s.Roles, s.Predictors = append(s.Roles, r), append(s.Predictors, p)
+	}
+	data, err := json.Marshal(s.Status())
+	require.NoError(t, err)
+	require.Less(t, len(data), 1<<20)
+	t.Logf("%d KiB", len(data)>>10)
 }
