@@ -25,7 +25,8 @@ var modelName = regexp.MustCompile(`model_name="([^"]*)"`)
 // rolePage is the exposition of the Pods of one role, parted at the counter that moves.
 type rolePage struct{ head, tail []byte }
 
-// serveEngines is the engines' process: it tells its addresses on standard output and serves until ctx ends.
+// serveEngines is the engines' process: it tells its addresses on standard output, the silent one last, and
+// serves until ctx ends.
 func serveEngines(ctx context.Context, o options) error {
 	pages, err := makePages(o)
 	if err != nil {
@@ -59,6 +60,12 @@ func serveEngines(ctx context.Context, o options) error {
 		addresses = append(addresses, listener.Addr().String())
 		go func() { ended <- server.Serve(listener) }()
 	}
+	silent, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	if err != nil {
+		return fmt.Errorf("listening as a silent engine: %w", err)
+	}
+	defer func() { _ = silent.Close() }()
+	addresses = append(addresses, silent.Addr().String())
 	if err := json.NewEncoder(os.Stdout).Encode(addresses); err != nil {
 		return fmt.Errorf("telling the addresses: %w", err)
 	}
@@ -93,5 +100,8 @@ func makePages(o options) ([]rolePage, error) {
 	}
 	return pages, nil
 }
+
+// isSilent says which Pods never answer.
+func (o options) isSilent(pod int) bool { return pod*o.silent/o.pods != (pod+1)*o.silent/o.pods }
 
 func roles(o options) int { return (o.pods + o.perRole - 1) / o.perRole }

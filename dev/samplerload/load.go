@@ -39,7 +39,11 @@ func load(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	seen := &observations{rolesOf: map[observe.RoleKey]*passes{}}
+	assignments, answering, err := assign(o, addresses)
+	if err != nil {
+		return err
+	}
+	seen := &observations{answering: answering, rolesOf: map[observe.RoleKey]*passes{}}
 	pool := stream.NewPool(stream.PoolOptions{
 		Leader: "samplerload", Epoch: stream.Epoch{LeaseUID: "samplerload", Transitions: 1},
 		OnObservation: func(_ string, obs observe.RoleObservation, _ time.Time) { seen.add(obs) },
@@ -48,10 +52,6 @@ func load(ctx context.Context, o options) error {
 	g.Go(func() error { return pool.Run(ctx) })
 	pool.SetMembers([]stream.Member{{Name: "sampler", Address: s.grpc}})
 	if err := awaitLive(ctx, pool); err != nil {
-		return err
-	}
-	assignments, err := assign(o, addresses)
-	if err != nil {
 		return err
 	}
 	pool.Assign(map[string][]observe.Assignment{"sampler": assignments})
@@ -136,13 +136,18 @@ func startEngines(ctx context.Context, g *errgroup.Group, o options) ([]string, 
 	return addresses, nil
 }
 
-// assign makes the roles; their Pods are spread over the engines' addresses.
-func assign(o options, addresses []string) ([]observe.Assignment, error) {
-	out := make([]observe.Assignment, roles(o))
+// assign makes the roles, whose Pods are spread over the engines' addresses, and says how many of each will answer.
+func assign(o options, addresses []string) ([]observe.Assignment, map[observe.RoleKey]int, error) {
+	out, answering := make([]observe.Assignment, roles(o)), map[observe.RoleKey]int{}
+	last := len(addresses) - 1
 	for i := range o.pods {
-		at, err := netip.ParseAddrPort(addresses[i%len(addresses)])
+		address := addresses[i%last]
+		if o.isSilent(i) {
+			address = addresses[last]
+		}
+		at, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return nil, fmt.Errorf("reading the address of an engine: %w", err)
+			return nil, nil, fmt.Errorf("reading the address of an engine: %w", err)
 		}
 		role := i / o.perRole
 		a := &out[role]
@@ -153,14 +158,18 @@ func assign(o options, addresses []string) ([]observe.Assignment, error) {
 			Address: at.Addr().String(), Port: int(at.Port()), Scheme: "http", Path: fmt.Sprintf("/metrics?role=%d", role),
 		})
 		a.ReadyReplicas = len(a.Pods)
+		if !o.isSilent(i) {
+			answering[a.Key]++
+		}
 	}
-	return out, nil
+	return out, answering, nil
 }
 
 // observations counts what arrives.
 type observations struct {
-	mu      sync.Mutex
-	rolesOf map[observe.RoleKey]*passes
+	answering map[observe.RoleKey]int // Pods that do
+	mu        sync.Mutex
+	rolesOf   map[observe.RoleKey]*passes
 }
 
 // passes over one role.
@@ -175,7 +184,7 @@ func (s *observations) add(o observe.RoleObservation) {
 		s.rolesOf[o.Key] = p
 	}
 	p.all++
-	if o.Coverage.RatesComplete() && o.Generation.Float64 > 0 {
+	if n := s.answering[o.Key]; o.Coverage.Rated == n && (n == 0 || o.Generation.Float64 > 0) {
 		p.complete++
 	}
 }

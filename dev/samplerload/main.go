@@ -21,6 +21,7 @@ type options struct {
 	page     string
 	pods     int
 	perRole  int
+	silent   int
 	interval time.Duration
 	warmUp   time.Duration
 	measure  time.Duration
@@ -45,6 +46,7 @@ func run(ctx context.Context) error {
 	pflag.StringVar(&o.page, "page", "internal/scrape/testdata/sglang-0.5.15-tp8.prom", "The exposition that every Pod serves.")
 	pflag.IntVar(&o.pods, "pods", 10000, "Pods.")
 	pflag.IntVar(&o.perRole, "pods-per-role", 16, "Pods of one role.")
+	pflag.IntVar(&o.silent, "silent", 0, "Pods, evenly spread, that accept connections and never answer.")
 	pflag.DurationVar(&o.interval, "interval", 15*time.Second, "Sampling interval.")
 	pflag.DurationVar(&o.warmUp, "warm-up", 35*time.Second, "Time before the measurement: at least two intervals.")
 	pflag.DurationVar(&o.measure, "measure", 60*time.Second, "Time of the measurement.")
@@ -58,8 +60,8 @@ func run(ctx context.Context) error {
 		return serveEngines(ctx, o)
 	}
 	o.more = pflag.Args()
-	if o.pods < 1 || o.perRole < 1 || o.interval <= 0 || o.warmUp < 2*o.interval || o.measure < o.interval {
-		return errors.New("checking the flags: at least one Pod, a warm-up of two intervals and a measurement of one are needed")
+	if o.pods < 1 || o.perRole < 1 || o.silent < 0 || o.silent > o.pods || o.interval <= 0 || o.warmUp < 2*o.interval || o.measure < o.interval {
+		return errors.New("checking the flags: at least one Pod, no more silent ones than there are, a warm-up of two intervals and a measurement of one are needed")
 	}
 	return load(ctx, o)
 }

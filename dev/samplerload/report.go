@@ -39,6 +39,6 @@ func report(w io.Writer, o options, m *measured, seen *observations) error {
 	check(m.maxRSS/mb <= o.maxMB, "the sampler took %.0f MB, over %.0f", m.maxRSS/mb, o.maxMB)
 	check(len(seen.rolesOf) == roles(o), "observations of %d roles came, not of %d", len(seen.rolesOf), roles(o))
 	check(late == 0, "%d roles were not observed every interval", late)
-	check(incomplete == 0, "%d observations lack Pods or rates", incomplete)
+	check(incomplete == 0, "%d observations lack Pods that answer, or their rates", incomplete)
 	return errors.Join(errs...)
 }

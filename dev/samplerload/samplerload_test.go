@@ -42,7 +42,7 @@ func TestTheReportFailsWhatCostsTooMuchOrMissesAPass(t *testing.T) {
 	o := options{pods: 32, perRole: 16, interval: 15 * time.Second, measure: time.Minute, maxCores: 0.5, maxMB: 100}
 	complete := observe.Coverage{ReadyReplicas: 16, Targets: 16, Selected: 16, Answered: 16, Rated: 16}
 	observed := func(roles, times int, c observe.Coverage) *observations {
-		s := &observations{rolesOf: map[observe.RoleKey]*passes{}}
+		s := &observations{answering: map[observe.RoleKey]int{{Role: "a"}: 16, {Role: "b"}: 16}, rolesOf: map[observe.RoleKey]*passes{}}
 		for r := range roles {
 			for range times {
 				s.add(observe.RoleObservation{Key: observe.RoleKey{Role: string(rune('a' + r))}, Coverage: c, Generation: observe.Known(1)})
@@ -52,6 +52,7 @@ func TestTheReportFailsWhatCostsTooMuchOrMissesAPass(t *testing.T) {
 	}
 	lacking := complete
 	lacking.Answered--
+	lacking.Rated--
 	cheap := &measured{cores: 0.3, maxRSS: 60 << 20}
 	tests := []struct {
 		name string
@@ -78,4 +79,25 @@ func TestTheReportFailsWhatCostsTooMuchOrMissesAPass(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+}
+
+func TestSilentPodsAreSpreadAndNotWaitedFor(t *testing.T) {
+	o := options{pods: 500, perRole: 16, silent: 200, interval: 15 * time.Second}
+	assignments, answering, err := assign(o, []string{"127.0.0.2:1", "127.0.0.3:1", "127.0.0.1:9"})
+	require.NoError(t, err)
+	require.Len(t, assignments, 32)
+	silent := 0
+	for _, a := range assignments {
+		there := 0
+		for _, p := range a.Pods {
+			if p.Port == 9 {
+				silent++
+			} else {
+				there++
+			}
+		}
+		require.Equal(t, answering[a.Key], there)
+		require.NotZero(t, there)
+	}
+	require.Equal(t, 200, silent)
 }
