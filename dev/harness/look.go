@@ -54,8 +54,15 @@ func (c *Cluster) Pods(component string) []runner.Pod {
 	return c.Runner.Pods(map[string]string{"app.kubernetes.io/component": component})
 }
 
-// Leader is the Pod whose decider holds the Lease.
+// Leader is the Pod of the decider that leads.
 func (c *Cluster) Leader(ctx context.Context) (string, error) {
+	holder, err := c.Holder(ctx)
+	pod, _, _ := strings.Cut(holder, "_")
+	return pod, err
+}
+
+// Holder is the identity that the leader holds the Lease by: another one for every life of its program.
+func (c *Cluster) Holder(ctx context.Context) (string, error) {
 	lease, err := c.Kube.CoordinationV1().Leases(Namespace).Get(ctx, "decider", metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("reading the Lease of the deciders: %w", err)
@@ -63,8 +70,7 @@ func (c *Cluster) Leader(ctx context.Context) (string, error) {
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		return "", errors.New("no decider holds the Lease")
 	}
-	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return pod, nil
+	return *lease.Spec.HolderIdentity, nil
 }
 
 // SignalPlane signals the API server: SIGSTOP freezes it, SIGCONT lets it go on.
