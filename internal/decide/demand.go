@@ -42,3 +42,13 @@ func spans(demand windows.Average, now time.Time, window, maxGap time.Duration) 
 	}
 	return false
 }
+
+// begun is the demand with a span for its first rate, which a status cannot tell: one interval (D13).
+func begun(demand windows.Average, interval time.Duration) windows.Average {
+	if len(demand) == 0 || demand[0].Span > 0 {
+		return demand
+	}
+	demand = slices.Clone(demand)
+	demand[0].Span = interval
+	return demand
+}

@@ -147,6 +147,7 @@ func (r *role) fill(p *pass, t target.Role) {
 	r.demand.Name = t.Name
 	if known := p.state.predictor(t.Name); known != nil {
 		r.demand = *known
+		r.demand.History = begun(known.History, p.interval())
 	}
 	r.next.Name, r.next.Current, r.next.Ready = t.Name, t.Replicas, r.ready
 }

@@ -47,6 +47,7 @@ type randomRun struct {
 	last      scenario.Pass // zero before the first
 	disturbed bool          // by somebody's annotation or a new target
 	calm      bool          // few events, steady demand
+	sane      bool          // readings that an engine could give
 }
 
 func newRandomRun(t *rapid.T) *randomRun {
@@ -97,7 +98,7 @@ func (run *randomRun) observe(t *rapid.T) []scenario.Event {
 		case run.calm && (!known || rapid.IntRange(0, 40).Draw(t, "new demand") == 0):
 			changed[r.Name] = scenario.Reading{Running: float64(rapid.IntRange(0, 60).Draw(t, "demand"))}
 		case !run.calm && (!known || rapid.IntRange(0, 9).Draw(t, "new reading") == 0):
-			changed[r.Name] = randomReading(t)
+			changed[r.Name] = randomReading(t, run.sane)
 		default:
 			continue
 		}

@@ -155,3 +155,36 @@ func TestTheLargestStatusFitsIntoAnObject(t *testing.T) {
 	require.Less(t, len(data), 1<<20)
 	t.Logf("%d KiB", len(data)>>10)
 }
+
+// A window with a gap or a lower bound in it lets nothing shrink, before a restart and after it (D13, D54).
+func TestAStoredWindowIsNoMoreWholeThanItWas(t *testing.T) {
+	demand := func(change func(i int, rate *windows.Rate) (keep bool)) windows.Average {
+		var made windows.Average
+		for i := range 40 {
+			rate := windows.Rate{At: noon.Add(time.Duration(i-39) * interval), Span: interval, PerSecond: 100}
+			if change(i, &rate) {
+				made = append(made, rate)
+			}
+		}
+		return made
+	}
+	for name, tt := range map[string]struct {
+		demand windows.Average
+		whole  bool
+	}{
+		"whole":                            {demand(func(int, *windows.Rate) bool { return true }), true},
+		"a gap longer than may be bridged": {demand(func(i int, _ *windows.Rate) bool { return i < 30 || i > 35 }), false},
+		"a gap that may be bridged":        {demand(func(i int, _ *windows.Rate) bool { return i != 33 }), true},
+		"a lower bound":                    {demand(func(i int, rate *windows.Rate) bool { rate.Partial = i == 33; return true }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Predictors: []Predictor{{Name: "server", History: tt.demand}}}
+			restored := StateFromStatus(s.Status()).predictor("server").History
+			whole := func(h windows.Average) bool {
+				return spans(h, noon, 3*time.Minute, windows.MaxGap(interval)) && !h.Over(noon, 3*time.Minute).Partial
+			}
+			require.Equal(t, tt.whole, whole(tt.demand))
+			require.Equal(t, tt.whole, whole(restored))
+		})
+	}
+}

@@ -60,4 +60,8 @@ type Demand struct {
 	// tokensPerSecond is the demand: cache-missed prompt tokens, generation tokens or both, by the kind of the role.
 	// +required
 	TokensPerSecond resource.Quantity `json:"tokensPerSecond"`
+
+	// partial says that not every replica was in it: the demand was at least this. Such an entry justifies growth only.
+	// +optional
+	Partial bool `json:"partial,omitempty"`
 }
