@@ -43,12 +43,18 @@ func spans(demand windows.Average, now time.Time, window, maxGap time.Duration) 
 	return false
 }
 
-// begun is the demand with a span for its first rate, which a status cannot tell: one interval (D13).
+// begun is the demand with the spans that a status does not tell: one interval (D13), no longer than the time since the rate
+// before. So a gap stays a gap, and a window with one is not taken for whole (D54).
 func begun(demand windows.Average, interval time.Duration) windows.Average {
 	if len(demand) == 0 || demand[0].Span > 0 {
 		return demand
 	}
 	demand = slices.Clone(demand)
-	demand[0].Span = interval
+	for i := range demand {
+		demand[i].Span = interval
+		if i > 0 {
+			demand[i].Span = max(0, min(interval, demand[i].At.Sub(demand[i-1].At)))
+		}
+	}
 	return demand
 }

@@ -120,29 +120,10 @@ func predictorFromStatus(stored *workerv1.PredictorStatus) Predictor {
 	if c := stored.Covariance; c != nil {
 		p.P00, p.P01, p.P11 = number(&c.P00), (number(&c.P01)+number(&c.P10))/2, number(&c.P11)
 	}
-	usual := usualSpacing(stored.History)
-	for i, d := range stored.History {
-		rate := windows.Rate{At: d.Timestamp.Time, PerSecond: number(&stored.History[i].TokensPerSecond), Partial: d.Partial}
-		if n := len(p.History); n > 0 {
-			rate.Span = min(usual, max(0, rate.At.Sub(p.History[n-1].At)))
-		}
-		p.History = append(p.History, rate)
+	for i, d := range stored.History { // spans are not stored: Plan gives them (begun)
+		p.History = append(p.History, windows.Rate{At: d.Timestamp.Time, PerSecond: number(&stored.History[i].TokensPerSecond), Partial: d.Partial})
 	}
 	return p
-}
-
-// usualSpacing is the median time between stored rates. A rate stands for no longer than that: a gap before it stays a gap, so
-// that a window with one is not taken for whole (D13, D54).
-func usualSpacing(history []workerv1.Demand) time.Duration {
-	var spacings []time.Duration
-	for i := 1; i < len(history); i++ {
-		spacings = append(spacings, history[i].Timestamp.Sub(history[i-1].Timestamp.Time))
-	}
-	if len(spacings) == 0 {
-		return 0
-	}
-	slices.Sort(spacings)
-	return max(0, spacings[len(spacings)/2])
 }
 
 func (p *Predictor) status() workerv1.PredictorStatus {

@@ -55,7 +55,7 @@ func TestMemorySurvivesTheStatus(t *testing.T) {
 	require.True(t, got.Roles[0].PanicUntil.Equal(want.Roles[0].PanicUntil))
 	require.Equal(t, want.Roles[0].Observed.KVCacheUsage, got.Roles[0].Observed.KVCacheUsage)
 	require.False(t, got.Roles[1].Observed.Running.Valid, "missing is not zero")
-	require.Equal(t, 15*time.Second, got.Predictors[0].History[1].Span)
+	require.Equal(t, 15*time.Second, begun(got.Predictors[0].History, interval)[1].Span)
 	require.Equal(t, State{}, StateFromStatus(State{}.Status()), "an empty memory is an empty status")
 }
 
@@ -179,7 +179,7 @@ func TestAStoredWindowIsNoMoreWholeThanItWas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Predictors: []Predictor{{Name: "server", History: tt.demand}}}
-			restored := StateFromStatus(s.Status()).predictor("server").History
+			restored := begun(StateFromStatus(s.Status()).predictor("server").History, interval)
 			whole := func(h windows.Average) bool {
 				return spans(h, noon, 3*time.Minute, windows.MaxGap(interval)) && !h.Over(noon, 3*time.Minute).Partial
 			}
