@@ -140,6 +140,7 @@ func TestAfterFailuresNothingRunsBeforeTheBackoffWhateverHappens(t *testing.T) {
 		for at := second / 10; at < 300*second; at += second / 10 {
 			s.see(at, "server")
 			s.force(testScaler)
+			synctest.Wait()
 		}
 		require.InDelta(t, 12, len(s.passes), 3, "1 + 2 + 4 + 8 + 16 and then every 30 seconds")
 		s.failing.Store(false)
