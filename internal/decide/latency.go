@@ -9,8 +9,8 @@ const breachOfGrowth = 1.2
 
 // guardLatency holds shrinking while a latency is above its target, or not known while there is work, and asks for one more
 // than the ready replicas when it is far above (D17, D18).
-func (a tokenThroughput) guardLatency(p *pass, r *role, rec *recommendation) {
-	breach := a.breach(p, r)
+func (a tokenThroughput) guardLatency(r *role, rec *recommendation) {
+	breach := a.breach(r)
 	switch {
 	case !breach.Valid && r.signal == observe.Idle:
 		return
@@ -36,7 +36,7 @@ func (rec *recommendation) oneMore(r *role) {
 
 // breach is the larger of the role's latencies relative to their targets; missing when none is known. A Server with one of
 // its two is judged by that one (D64).
-func (a tokenThroughput) breach(p *pass, r *role) observe.Value {
+func (a tokenThroughput) breach(r *role) observe.Value {
 	var worst observe.Value
 	consider := func(l observe.Value, target float64) {
 		if l.Valid {
@@ -44,24 +44,10 @@ func (a tokenThroughput) breach(p *pass, r *role) observe.Value {
 		}
 	}
 	if r.Kind != observe.Decode {
-		consider(p.firstTokenTime(r), a.ttft)
+		consider(r.observed.TTFT.Value(), a.ttft)
 	}
 	if r.Kind != observe.Prefill {
 		consider(r.observed.ITL.Value(), a.itl)
 	}
 	return worst
-}
-
-// firstTokenTime is the role's TTFT. A pair may record it on its decode half alone: then a prefill half without one takes
-// that (D11).
-func (p *pass) firstTokenTime(r *role) observe.Value {
-	if own := r.observed.TTFT.Value(); own.Valid || r.Kind != observe.Prefill {
-		return own
-	}
-	for _, other := range p.roles {
-		if other.Kind == observe.Decode && other.usable() && other.observed.TTFT.Value().Valid {
-			return other.observed.TTFT.Value()
-		}
-	}
-	return observe.Value{}
 }

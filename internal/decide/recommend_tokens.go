@@ -127,7 +127,7 @@ func (a tokenThroughput) recommend(p *pass, r *role) recommendation {
 		young:   !spans(r.demand.History, p.now, a.stable, windows.MaxGap(p.interval())),
 	}
 	a.panics(p, r, &rec)
-	a.guardLatency(p, r, &rec)
+	a.guardLatency(r, &rec)
 	return rec
 }
 

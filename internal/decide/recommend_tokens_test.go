@@ -226,12 +226,19 @@ func TestPrefillBorrowsTheFirstTokenTimeOfItsDecodeHalf(t *testing.T) {
 	d := Plan(arrange().Input)
 	require.Equal(t, ReasonLatencyGuardScaleUp, d.State.role("prefill").Reason)
 	require.Equal(t, ReasonTokenThroughput, d.State.role("decode").Reason)
+	require.InDelta(t, 700, d.State.role("prefill").Observed.TTFT.Milliseconds, 0, "and says so")
 
 	s := arrange().observe("prefill", func(o *observe.RoleObservation) { o.TTFT = latencyOf(ms(10)) })
 	require.Equal(t, map[string]int32{"prefill": 3, "decode": 4}, vectorOf(Plan(s.Input)), "its own goes first")
 
 	s = arrange().observe("decode", func(o *observe.RoleObservation) { o.Age = time.Hour })
 	require.Equal(t, ReasonLatencyGuardHold, Plan(s.Input).State.role("prefill").Reason, "what is stale is not borrowed")
+
+	s = arrange().observe("prefill", func(o *observe.RoleObservation) { o.Engine = observe.VLLM })
+	require.Equal(t, ReasonLatencyGuardHold, Plan(s.Input).State.role("prefill").Reason, "vLLM records it on both halves: a missing one is missing")
+
+	s = arrange().observe("prefill", func(o *observe.RoleObservation) { o.Age = time.Hour })
+	require.Zero(t, Plan(s.Input).State.role("prefill").Observed.TTFT, "what is stale is not renewed")
 }
 
 func TestUnknownContinuityShrinksNothingForOneStableWindow(t *testing.T) {

@@ -26,6 +26,23 @@ func (p *pass) observeRoles() {
 		r.signal, r.reason, r.why = p.signalOf(r, seen)
 		r.next.Signal = r.signal
 	}
+	p.lendFirstTokenTime()
+}
+
+// lendFirstTokenTime gives Prefill roles without a TTFT that of the target's first Decode role that has a current one: SGLang
+// records it there alone (D11). vLLM records it on both halves, so that a missing one is missing.
+func (p *pass) lendFirstTokenTime() {
+	lent := observe.Latency{}
+	for _, r := range p.roles {
+		if r.Kind == observe.Decode && r.usable() && !lent.Value().Valid {
+			lent = r.observed.TTFT
+		}
+	}
+	for _, r := range p.roles {
+		if r.Kind == observe.Prefill && r.usable() && r.observed.Engine != observe.VLLM && !r.observed.TTFT.Value().Valid {
+			r.observed.TTFT, r.next.Observed.TTFT = lent, lent
+		}
+	}
 }
 
 // signalOf is the state of a role's signals (D12), with the role's reason and a sentence when they cannot be used.

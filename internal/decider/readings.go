@@ -13,9 +13,6 @@ import (
 // maxPast bounds what is kept of one role's replay: what one sampler may send (D55), from two.
 const maxPast = 512
 
-// staleSlack is what a reading may be late beyond two intervals and still be current (D12).
-const staleSlack = 2 * time.Second
-
 // reading is the latest observation of a role.
 type reading struct {
 	observation observe.RoleObservation
@@ -100,7 +97,6 @@ func (r *readings) of(s *target.Snapshot, now time.Time) map[string]observe.Role
 			found[role.Name] = latest.current(now)
 		}
 	}
-	joinTTFT(s.Roles, found)
 	return found
 }
 
@@ -153,22 +149,4 @@ func (r *readings) age(key observe.RoleKey, now time.Time) time.Duration {
 		return latest.age(now)
 	}
 	return -1
-}
-
-// joinTTFT gives a Prefill role of SGLang, which records no TTFT, that of the target's Decode role while it is current (D11).
-// The two may be observed by two samplers, so that this is the first place where they meet.
-func joinTTFT(roles []target.Role, byRole map[string]observe.RoleObservation) {
-	ttft := observe.Latency{}
-	for _, role := range roles {
-		o, found := byRole[role.Name]
-		if found && ttft.Source == "" && o.Kind == observe.Decode && o.Engine == observe.SGLang && o.Age <= 2*o.Interval+staleSlack {
-			ttft = o.TTFT
-		}
-	}
-	for role, o := range byRole {
-		if o.Kind == observe.Prefill && o.Engine == observe.SGLang && o.TTFT.Source == "" {
-			o.TTFT = ttft
-			byRole[role] = o
-		}
-	}
 }

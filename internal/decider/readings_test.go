@@ -98,32 +98,3 @@ func TestWhatIsNoLongerWantedIsForgotten(t *testing.T) {
 	require.Len(t, r.of(snapshotOf("r", "s"), now), 1)
 	require.Len(t, r.byKey, 1)
 }
-
-func TestThePrefillHalfOfAnSGLangPairTakesTheTTFTThatItsDecodeHalfRecords(t *testing.T) {
-	ttft := observe.Latency{Milliseconds: 400, Source: observe.FromBucket}
-	own := observe.Latency{Milliseconds: 100, Source: observe.FromBucket}
-	of := func(kind observe.RoleKind, engine observe.Engine, latency observe.Latency) observe.RoleObservation {
-		return observe.RoleObservation{Kind: kind, Engine: engine, TTFT: latency, Interval: 5 * time.Second, Age: 12 * time.Second}
-	}
-	old := func(o observe.RoleObservation) observe.RoleObservation {
-		o.Age += time.Second
-		return o
-	}
-	for name, c := range map[string]struct {
-		prefill, decode observe.RoleObservation
-		want            observe.Latency
-	}{
-		"SGLang":                            {of(observe.Prefill, observe.SGLang, observe.Latency{}), of(observe.Decode, observe.SGLang, ttft), ttft},
-		"SGLang that records its own":       {of(observe.Prefill, observe.SGLang, own), of(observe.Decode, observe.SGLang, ttft), own},
-		"vLLM, which records it everywhere": {of(observe.Prefill, observe.VLLM, observe.Latency{}), of(observe.Decode, observe.VLLM, ttft), observe.Latency{}},
-		"SGLang whose decode half was last observed long ago": {of(observe.Prefill, observe.SGLang, observe.Latency{}), old(of(observe.Decode, observe.SGLang, ttft)), observe.Latency{}},
-		"SGLang while nothing was recorded":                   {of(observe.Prefill, observe.SGLang, observe.Latency{}), of(observe.Decode, observe.SGLang, observe.Latency{}), observe.Latency{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			byRole := map[string]observe.RoleObservation{"p": c.prefill, "d": c.decode, "e": of(observe.Decode, observe.SGLang, observe.Latency{})}
-			joinTTFT(snapshotOf("p", "d", "e").Roles, byRole)
-			require.Equal(t, c.want, byRole["p"].TTFT)
-			require.Equal(t, c.decode, byRole["d"])
-		})
-	}
-}

@@ -37,7 +37,7 @@ func (w *world) observe(r *Role, reading *Reading, s *target.Snapshot, every flo
 	}
 	o := observe.RoleObservation{
 		Key: observe.RoleKey{Namespace: s.Namespace, Deployment: s.Name, UID: s.UID, Role: r.Name}, Kind: kindNamed(r.Kind),
-		Engine: observe.VLLM, Sequence: w.last[r.Name].Sequence + 1,
+		Sequence: w.last[r.Name].Sequence + 1,
 		Interval: time.Duration(every * float64(time.Second)), Span: time.Duration(span * float64(time.Second)),
 		Coverage: coverage(reading, target.Ready(s.Instances, r.Name)), State: observe.Missing,
 	}
