@@ -27,7 +27,7 @@ func (v scalerValidator) judge(ctx context.Context, r *admissionv1.AdmissionRequ
 	if err != nil {
 		return badRequest("the scaler cannot be read: %v", err)
 	}
-	if scaler.DeletionTimestamp != nil || sameSpec(scaler, r.OldObject.Raw) {
+	if scaler.DeletionTimestamp != nil || nothingToJudge(scaler.Spec, r.OldObject.Raw) {
 		return allowed()
 	}
 	live, err := v.target(ctx, r, scaler.Spec)
@@ -51,25 +51,35 @@ func (v scalerValidator) target(ctx context.Context, r *admissionv1.AdmissionReq
 	return v.cluster.Target(ctx, r.Namespace, spec.TargetRef.Name)
 }
 
-// sameSpec says whether the write leaves the old spec as it was. An old object that cannot be read, or none, is another.
-func sameSpec(scaler *workerv1.ModelDeploymentScaler, old []byte) bool {
+// nothingToJudge says that a write leaves the old spec as it was, or does no more than let go of the target: suspending and
+// Shadow are the ways out that refusals name, so they work also for a policy that has become wrong. An old object that cannot
+// be read, or none, is another.
+func nothingToJudge(is workerv1.ModelDeploymentScalerSpec, old []byte) bool {
 	if len(old) == 0 {
 		return false
 	}
 	was, _, err := readScaler(old)
-	return err == nil && equality.Semantic.DeepEqual(was.Spec, scaler.Spec)
+	if err != nil {
+		return false
+	}
+	if is.Suspend || is.Mode == workerv1.ModeShadow && !was.Spec.Suspend {
+		was.Spec.Suspend, was.Spec.Mode = is.Suspend, is.Mode
+	}
+	return equality.Semantic.DeepEqual(was.Spec, is)
 }
 
 // Validate judges a policy with its defaults in, beyond what the schema and the rules of the CRD say. It returns all errors
 // at once, and warnings about what is allowed but will not work as it looks. live is nil when the target is not there; then
 // what depends on it is not judged (spec "Resource").
 func Validate(spec workerv1.ModelDeploymentScalerSpec, live *target.Deployment) (field.ErrorList, []string) {
-	errs := coupledRoles(spec)
-	warnings := adviceOnPolicy(spec)
+	errs, warnings := feasible(spec)
+	errs = append(coupledRoles(spec), errs...)
+	warnings = append(adviceOnPolicy(spec), warnings...)
 	if live != nil {
 		errs = append(errs, rolesOfTarget(spec, *live)...)
 		errs = append(errs, capacities(spec, *live)...)
 		warnings = append(warnings, adviceOnTarget(spec, *live)...)
+		warnings = append(warnings, adviceOnRatios(spec, live.Counts())...)
 	}
 	return errs, warnings
 }

@@ -25,6 +25,23 @@ func roleOf(name string, kind observe.RoleKind) target.Role {
 
 var pair = deploymentOf(roleOf("encode", observe.Encode), roleOf("prefill", observe.Prefill), roleOf("decode", observe.Decode))
 
+// banded renders a policy whose roles have the bounds "name:min:max" and the ratios "a/b:min:max".
+func banded(roles, ratios string) string {
+	var bounds, bands, names []string
+	for _, role := range strings.Fields(roles) {
+		f := strings.Split(role, ":")
+		names = append(names, f[0])
+		bounds = append(bounds, fmt.Sprintf(`{"name": %q, "minReplicas": %s, "maxReplicas": %s}`, f[0], f[1], f[2]))
+	}
+	for _, ratio := range strings.Fields(ratios) {
+		f := strings.Split(ratio, ":")
+		over, under, _ := strings.Cut(f[0], "/")
+		bands = append(bands, fmt.Sprintf(`{"numeratorRole": %q, "denominatorRole": %q, "min": %q, "max": %q}`, over, under, f[1], f[2]))
+	}
+	return scalerObject(`{"targetRef": {"name": "m1"}, "roles": [` + strings.Join(bounds, ",") + `], "ratios": [` + strings.Join(bands, ",") +
+		`], "algorithm": ` + proportional(names...) + `}`)
+}
+
 // policy renders a spec over roles of 1 to 4 replicas.
 func policy(roles, ratios, algorithm string) string {
 	var bounds []string
@@ -83,6 +100,14 @@ func TestPoliciesAreJudged(t *testing.T) {
 		"a role is not coupled":               {object: policy("prefill decode", "", proportional("prefill")), fields: []string{"spec.roles[1].name"}, sentence: "nothing sizes this role"},
 		"a role is coupled through a third":   {object: policy("encode prefill decode", "encode/prefill prefill/decode", proportional("decode")), fields: []string{"spec.roles[0].name"}},
 		"two roles are coupled to each other": {object: policy("a b c", "a/b", proportional("c")), fields: []string{"spec.roles[0].name", "spec.roles[1].name"}},
+
+		"a ratio that the bounds can satisfy": {object: banded("a:1:9 b:1:3", "a/b:0.3333333333:0.3333333333")},
+		"a ratio out of reach of the bounds": {object: banded("a:8:9 b:1:3", "a/b:1:2"), fields: []string{"spec.ratios[0]"},
+			sentence: `"a/b within [1, 2]": no replica counts within the bounds of a (8 to 9) and b (1 to 3) are in this ratio, which can only be 2.67 to 9 there`},
+		"ratios that contradict each other, beside one that does not": {object: banded("a:1:9 b:1:9 c:1:9", "c/b:0.1:9 a/b:2:3 b/c:2:3 c/a:1:2"), fields: []string{"spec.ratios[1]"},
+			sentence: "the bounds of a (1 to 9), b (1 to 9) and c (1 to 9) satisfy this ratio together with b/c within [2, 3] (spec.ratios[2]) and c/a within [1, 2] (spec.ratios[3])"},
+		"ratios too tangled to be judged":          {object: banded("a:1:1024 b:1:1024 c:1:1024 d:1:1024", "a/b:1:2 b/c:1:2 c/d:1:2 d/a:1.01:2"), sentence: "so tangled that the search"},
+		"the present counts are outside of a band": {object: banded("a:1:9 b:1:9", "a/b:2:3"), live: deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server)), sentence: "roles a and b have 1 and 1 replicas now, which is not a/b within [2, 3] (spec.ratios[0])"},
 
 		"capacities are not judged without the target":    {object: policy("prefill decode", "", tokens(prefillTokens))},
 		"a pair with both capacities":                     {object: policy("encode prefill decode", "encode/prefill", tokens(prefillTokens+decodeTokens)), live: pair},
@@ -162,6 +187,10 @@ func TestWhenAScalerIsJudged(t *testing.T) {
 		"updated over an old one that cannot be read":     {operation: admissionv1.Update, old: `{"kind": "ModelDeploymentScaler", "spec": {"mode": 1}}`, new: good, target: noTarget},
 		"updated while the target has become unmanaged":   {operation: admissionv1.Update, old: good, new: with(good, `"mode": "Active"`), target: changed, code: 422},
 		"suspended while the target has become unmanaged": {operation: admissionv1.Update, old: good, new: with(good, `"suspend": true`)},
+		"suspended, whatever the policy":                  {operation: admissionv1.Update, old: bad, new: with(bad, `"suspend": true`)},
+		"put into Shadow, whatever the policy":            {operation: admissionv1.Update, old: with(bad, `"mode": "Active"`), new: with(bad, `"mode": "Shadow"`)},
+		"resumed in Shadow, the policy broken":            {operation: admissionv1.Update, old: with(bad, `"mode": "Active", "suspend": true`), new: with(bad, `"mode": "Shadow"`), target: noTarget, code: 422},
+		"suspended and broken in one write":               {operation: admissionv1.Update, old: good, new: with(bad, `"suspend": true`), code: 422},
 		"created suspended over an unmanaged target":      {operation: admissionv1.Create, new: with(good, `"suspend": true`), target: changed, code: 422},
 		"deleted":                    {operation: admissionv1.Delete, old: good, code: 400},
 		"garbage":                    {operation: admissionv1.Create, new: `"x"`, code: 400},

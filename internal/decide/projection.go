@@ -36,7 +36,7 @@ type search struct {
 
 func newSearch(c *component, upward bool, budget int) *search {
 	n := len(c.roles)
-	s := &search{links: c.links, budget: budget}
+	s := &search{links: c.links, budget: budget, score: score{distance: -1}}
 	space := make([]int32, 5*n)
 	s.wish, s.low, s.top, s.counts, s.best = space[:n], space[n:2*n], space[2*n:3*n], space[3*n:4*n], space[4*n:]
 	for i, r := range c.roles {
@@ -64,7 +64,6 @@ func (s *search) run() ([]int32, bool) {
 	if s.legal(s.counts) {
 		return s.counts, true // every role as near as its box allows: nothing can be nearer
 	}
-	s.score.distance = -1
 	s.learn()
 	for s.limit = s.leastOf(0); s.limit < unreachable; s.limit = s.passed {
 		s.passed = unreachable
