@@ -53,6 +53,11 @@ func TestEarlyExitsLeaveOlderConditionsAlone(t *testing.T) {
 	require.EqualValues(t, 9, d.State.ObservedGeneration)
 }
 
+// blockedOrder is the order in which the reasons of Blocked go.
+var blockedOrder = []string{workerv1.ReasonBoundsConflict, workerv1.ReasonRatioConflict, workerv1.ReasonScaleDownAborted,
+	workerv1.ReasonRebalanceBlocked, workerv1.ReasonRebalanceNotApplicable, workerv1.ReasonResourceExhausted,
+	workerv1.ReasonPacingBounded, workerv1.ReasonReady}
+
 // Each obstacle is set up together with all that come after it: the first one is reported.
 func TestBlockedNamesTheFirstObstacle(t *testing.T) {
 	paced := func(s *setting) { s.queue("taker", 900) }
@@ -89,7 +94,8 @@ func TestBlockedNamesTheFirstObstacle(t *testing.T) {
 		{ratio, "True/RatioConflict"},
 		{bounds, "True/BoundsConflict"},
 	}
-	for _, tt := range tests {
+	for i, tt := range tests {
+		require.Equal(t, blockedOrder[len(tests)-1-i], strings.SplitAfter(tt.want, "/")[1])
 		t.Run(tt.want, func(t *testing.T) {
 			s := with(named("taker", observe.Server, 2), named("other", observe.Server, 2)).queue("taker", 20).queue("other", 20)
 			tt.change(s)

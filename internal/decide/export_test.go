@@ -5,6 +5,8 @@ var (
 	ClearPointers = clearPointers
 	QuantityOf    = quantityOf
 	RandomRatio   = randomRatio
+	Tables        = tables
+	Column        = column
 )
 
 // Clone is clone.

@@ -19,16 +19,21 @@ func TestScenarios(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			require.NoError(t, err)
-			s, err := scenario.Parse(file, data)
-			require.NoError(t, err)
-			passes, err := scenario.Play(s)
-			require.NoError(t, err)
-			for _, v := range scenario.Judge(s, passes) {
-				require.True(t, v.Holds, "%s:%d: %s: %v%s", file, v.Line, v.When, v.Misses, traceOf(v, passes))
-			}
+			requireHolds(t, file)
 		})
+	}
+}
+
+func requireHolds(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, err := scenario.Parse(file, data)
+	require.NoError(t, err)
+	passes, err := scenario.Play(s)
+	require.NoError(t, err)
+	for _, v := range scenario.Judge(s, passes) {
+		require.True(t, v.Holds, "%s:%d: %s: %v%s", file, v.Line, v.When, v.Misses, traceOf(v, passes))
 	}
 }
 
