@@ -12,7 +12,7 @@ import (
 
 // maxPart is the size in bytes up to which a part of an assignment is filled. A larger role comes alone. What is left up to
 // the size of a message is room for the framing of many small roles.
-const maxPart = maxMessage / 2
+const maxPart = MaxMessage / 2
 
 // owned is what one shard is to own, and when the ages in it were true.
 type owned struct {
@@ -58,7 +58,7 @@ func parts(a Assign) (list []*observationv1.Assign, tooLarge []observe.RoleKey) 
 	for _, u := range a.Upserts {
 		p := encodeAssignment(u)
 		n := proto.Size(p)
-		if n > maxMessage-maxPart/2 {
+		if n > MaxMessage-maxPart/2 {
 			tooLarge, removals = append(tooLarge, u.Key), append(removals, u.Key)
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -58,15 +57,8 @@ func (p *Pool) connect(m Member) (*grpc.ClientConn, error) {
 	} else if p.dial == nil && !process.IsLoopback(m.Address) {
 		return nil, errors.New("without TLS only loopback addresses are connected to")
 	}
-	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(creds),
-		grpc.WithNoProxy(),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: backoffMax}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout, PermitWithoutStream: true}),
-		grpc.WithStaticStreamWindowSize(window),
-		grpc.WithStaticConnWindowSize(window),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-	}
+	options := append(DialOptions(creds),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: backoffMax}))
 	if p.dial != nil {
 		options = append(options, grpc.WithContextDialer(p.dial))
 	}

@@ -60,6 +60,6 @@ func recoverStream(log *zap.Logger) grpc.StreamServerInterceptor {
 func recovered(log *zap.Logger, method string, err *error) {
 	if cause := recover(); cause != nil {
 		log.Error("recovered from a panic in a call", zap.String("method", method), zap.Any("panic", cause), zap.Stack("stack"))
-		*err = status.Error(codes.Internal, "the call panicked; the log of the sampler has the stack")
+		*err = status.Error(codes.Internal, "the call panicked; the log of the server has the stack")
 	}
 }

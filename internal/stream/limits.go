@@ -14,10 +14,12 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
+// MaxMessage is the size in bytes of one gRPC message (D45).
+const MaxMessage = 1 << 20
+
 // Limits of what is taken from the wire. Nothing that a cluster can hold comes near them, save maxPods: the caps of D2 end
 // at 1024, and Pods beyond the cap are only counted.
 const (
-	maxMessage   = 1 << 20 // bytes of one gRPC message (D45)
 	maxRoles     = 1 << 14 // roles of one assignment, upserts and removals each
 	maxPods      = 2048    // of one role
 	maxBuckets   = 512     // of one latency

@@ -12,12 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
@@ -25,20 +23,8 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/process"
 )
 
-const (
-	// Both ends ping after 10 s of silence and give up 5 s later, so that a half-open connection is found within 15 s. The
-	// server allows pings twice as often as the client sends them.
-	keepaliveTime    = 10 * time.Second
-	keepaliveTimeout = 5 * time.Second
-	keepaliveMinimum = 5 * time.Second
-	// window bounds, in bytes, what is under way to a reader that does not read, and with it how old an age can get there.
-	window               = 64 << 10
-	maxConcurrentStreams = 64 // of one connection
-	handshakeTimeout     = 10 * time.Second
-	// drainTimeout is how long a session may go on after Draining; stopTimeout what a graceful stop may take in all.
-	drainTimeout = 5 * time.Second
-	stopTimeout  = 7 * time.Second
-)
+// drainTimeout is how long a session may go on after Draining.
+const drainTimeout = 5 * time.Second
 
 // ServerOptions say who a sampler is and who may call it.
 type ServerOptions struct {
@@ -109,44 +95,14 @@ func (s *Server) secureEnough(address net.Addr, config *tls.Config) error {
 }
 
 func (s *Server) serve(ctx context.Context, listener net.Listener, creds credentials.TransportCredentials) error {
-	server := grpc.NewServer(s.grpcOptions(creds)...)
+	server := NewGRPC(creds, s.options.Log)
 	observationv1.RegisterSamplerServiceServer(server, s)
 	reflection.Register(server)
 	checks := health.NewServer()
 	checks.SetServingStatus(observationv1.SamplerService_ServiceDesc.ServiceName, healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(server, checks)
-
-	defer server.Stop() // after a graceful stop there is nothing left to do
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serving gRPC on %s: %w", listener.Addr(), err)
-	case <-ctx.Done():
-	}
-	checks.Shutdown() // says NOT_SERVING for every service
-	close(s.draining)
-	forced := time.AfterFunc(stopTimeout, server.Stop)
-	defer forced.Stop()
-	server.GracefulStop()
-	if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // the context had ended before it began
-		return err
-	}
-	return nil
-}
-
-func (s *Server) grpcOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.Creds(creds),
-		grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.MaxRecvMsgSize(maxMessage),
-		grpc.MaxSendMsgSize(maxMessage),
-		grpc.MaxConcurrentStreams(maxConcurrentStreams),
-		grpc.StaticStreamWindowSize(window),
-		grpc.StaticConnWindowSize(window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinimum, PermitWithoutStream: true}),
-		grpc.UnaryInterceptor(recoverUnary(s.options.Log)),
-		grpc.StreamInterceptor(recoverStream(s.options.Log)),
-	}
+	return ServeGRPC(ctx, server, listener, func() {
+		checks.Shutdown() // says NOT_SERVING for every service
+		close(s.draining)
+	})
 }

@@ -344,7 +344,7 @@ func TestMessagesOverOneMebibyteAreRefused(t *testing.T) {
 		l := s.lead(t, "a", Epoch{"lease", 1}, 0)
 		defer l.close()
 		l.next()
-		huge := &observationv1.Assign{Revision: 1, Removals: []*observationv1.RoleKey{{Namespace: string(make([]byte, maxMessage))}}}
+		huge := &observationv1.Assign{Revision: 1, Removals: []*observationv1.RoleKey{{Namespace: string(make([]byte, MaxMessage))}}}
 		l.assign(huge)
 		require.Equal(t, codes.ResourceExhausted, status.Code(l.fails()))
 		require.Empty(t, s.backend.assigned())

@@ -1833,7 +1833,11 @@ func (x *ObservationSelector) GetRole() string {
 type ObservationServiceListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What to list.
-	Selector      *ObservationSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	Selector *ObservationSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	// Most observations of one answer; 0, or more than fit into a message: as many as fit.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the answer before; empty: from the start.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1875,13 +1879,31 @@ func (x *ObservationServiceListRequest) GetSelector() *ObservationSelector {
 	return nil
 }
 
+func (x *ObservationServiceListRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ObservationServiceListRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
 // ObservationServiceListResponse is the latest of each selected role.
 type ObservationServiceListResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Latest of each role, ordered by namespace, scaler and role.
 	Observations []*ScalerObservation `protobuf:"bytes,1,rep,name=observations,proto3" json:"observations,omitempty"`
 	// Identity of the leader that answered.
-	Leader        string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Leader string `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	// Where the next page begins; empty on the last.
+	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Identity of the copy that stands by and forwarded the call; empty when the leader was called itself.
+	ForwardedBy   string `protobuf:"bytes,4,opt,name=forwarded_by,json=forwardedBy,proto3" json:"forwarded_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1926,6 +1948,20 @@ func (x *ObservationServiceListResponse) GetObservations() []*ScalerObservation 
 func (x *ObservationServiceListResponse) GetLeader() string {
 	if x != nil {
 		return x.Leader
+	}
+	return ""
+}
+
+func (x *ObservationServiceListResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ObservationServiceListResponse) GetForwardedBy() string {
+	if x != nil {
+		return x.ForwardedBy
 	}
 	return ""
 }
@@ -2085,7 +2121,9 @@ func (*ObservationServiceWatchResponse_Removed) isObservationServiceWatchRespons
 type SnapshotComplete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the leader that answers.
-	Leader        string `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	Leader string `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
+	// Identity of the copy that stands by and forwards; empty when the leader was called itself.
+	ForwardedBy   string `protobuf:"bytes,2,opt,name=forwarded_by,json=forwardedBy,proto3" json:"forwarded_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2123,6 +2161,13 @@ func (*SnapshotComplete) Descriptor() ([]byte, []int) {
 func (x *SnapshotComplete) GetLeader() string {
 	if x != nil {
 		return x.Leader
+	}
+	return ""
+}
+
+func (x *SnapshotComplete) GetForwardedBy() string {
+	if x != nil {
+		return x.ForwardedBy
 	}
 	return ""
 }
@@ -2200,12 +2245,16 @@ type ScalerObservation struct {
 	Scaler string `protobuf:"bytes,2,opt,name=scaler,proto3" json:"scaler,omitempty"`
 	// Shard that observed the role.
 	Shard string `protobuf:"bytes,3,opt,name=shard,proto3" json:"shard,omitempty"`
-	// Latest observation; absent when there is none.
+	// Observation that the plan was made on; absent when there was none.
 	Observation *RoleObservation `protobuf:"bytes,4,opt,name=observation,proto3" json:"observation,omitempty"`
 	// Latest plan for the role.
 	Plan *RolePlan `protobuf:"bytes,5,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Time the plan was made, on the decider's wall clock.
-	PlanTime      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
+	PlanTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
+	// Name of the role.
+	Role string `protobuf:"bytes,7,opt,name=role,proto3" json:"role,omitempty"`
+	// Why nothing was planned at all, in one sentence; empty when a plan was made.
+	Hold          string `protobuf:"bytes,8,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2280,6 +2329,20 @@ func (x *ScalerObservation) GetPlanTime() *timestamppb.Timestamp {
 		return x.PlanTime
 	}
 	return nil
+}
+
+func (x *ScalerObservation) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ScalerObservation) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
 }
 
 // RolePlan is what the planner made of a role.
@@ -2394,7 +2457,8 @@ func (x *RolePlan) GetDecisionId() string {
 // PlanStep is one stage of a plan.
 type PlanStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage, for example "recommend", "down-window", "step", "bounds", "coverage", "projection".
+	// Stage: "recommend" (the algorithm), "upWindow", "downWindow", "step", "bounds", "guards", "project" (ratios),
+	// "direction", "rebalance" or "recover".
 	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
 	// Count after the stage.
 	Replicas int32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
@@ -2582,32 +2646,40 @@ const file_modelscaler_observation_v1_observation_proto_rawDesc = "" +
 	"\x13ObservationSelector\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06scaler\x18\x02 \x01(\tR\x06scaler\x12\x12\n" +
-	"\x04role\x18\x03 \x01(\tR\x04role\"l\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\"\xa8\x01\n" +
 	"\x1dObservationServiceListRequest\x12K\n" +
-	"\bselector\x18\x01 \x01(\v2/.modelscaler.observation.v1.ObservationSelectorR\bselector\"\x8b\x01\n" +
+	"\bselector\x18\x01 \x01(\v2/.modelscaler.observation.v1.ObservationSelectorR\bselector\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\xd6\x01\n" +
 	"\x1eObservationServiceListResponse\x12Q\n" +
 	"\fobservations\x18\x01 \x03(\v2-.modelscaler.observation.v1.ScalerObservationR\fobservations\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\tR\x06leader\"m\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12&\n" +
+	"\x0fnext_page_token\x18\x03 \x01(\tR\rnextPageToken\x12!\n" +
+	"\fforwarded_by\x18\x04 \x01(\tR\vforwardedBy\"m\n" +
 	"\x1eObservationServiceWatchRequest\x12K\n" +
 	"\bselector\x18\x01 \x01(\v2/.modelscaler.observation.v1.ObservationSelectorR\bselector\"\x9d\x02\n" +
 	"\x1fObservationServiceWatchResponse\x12Q\n" +
 	"\vobservation\x18\x01 \x01(\v2-.modelscaler.observation.v1.ScalerObservationH\x00R\vobservation\x12[\n" +
 	"\x11snapshot_complete\x18\x02 \x01(\v2,.modelscaler.observation.v1.SnapshotCompleteH\x00R\x10snapshotComplete\x12?\n" +
 	"\aremoved\x18\x03 \x01(\v2#.modelscaler.observation.v1.RemovedH\x00R\aremovedB\t\n" +
-	"\amessage\"*\n" +
+	"\amessage\"M\n" +
 	"\x10SnapshotComplete\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader\"S\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x12!\n" +
+	"\fforwarded_by\x18\x02 \x01(\tR\vforwardedBy\"S\n" +
 	"\aRemoved\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06scaler\x18\x02 \x01(\tR\x06scaler\x12\x12\n" +
-	"\x04role\x18\x03 \x01(\tR\x04role\"\xa1\x02\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\"\xc9\x02\n" +
 	"\x11ScalerObservation\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06scaler\x18\x02 \x01(\tR\x06scaler\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\tR\x05shard\x12M\n" +
 	"\vobservation\x18\x04 \x01(\v2+.modelscaler.observation.v1.RoleObservationR\vobservation\x128\n" +
 	"\x04plan\x18\x05 \x01(\v2$.modelscaler.observation.v1.RolePlanR\x04plan\x127\n" +
-	"\tplan_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bplanTime\"\xe1\x02\n" +
+	"\tplan_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bplanTime\x12\x12\n" +
+	"\x04role\x18\a \x01(\tR\x04role\x12\x12\n" +
+	"\x04hold\x18\b \x01(\tR\x04hold\"\xe1\x02\n" +
 	"\bRolePlan\x12)\n" +
 	"\x10current_replicas\x18\x01 \x01(\x05R\x0fcurrentReplicas\x12%\n" +
 	"\x0eready_replicas\x18\x02 \x01(\x05R\rreadyReplicas\x12!\n" +

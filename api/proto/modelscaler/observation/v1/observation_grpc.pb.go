@@ -186,12 +186,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ObservationService is served by the decider: the merged view of all samplers.
+// ObservationService is served by every copy of the decider: the merged view of all samplers. A copy that stands by forwards
+// to the one that leads, and says so.
+//
+// The caller is known by a client certificate, or by a bearer token for this service's audience, and must have the right to
+// watch modeldeploymentscalers.worker.gpustack.ai in the namespace; in all of them when none is named. Without credentials a
+// call ends with UNAUTHENTICATED, without that right with PERMISSION_DENIED. While nobody leads, and when the leader of a
+// running watch goes, a call ends with UNAVAILABLE: make it anew.
 type ObservationServiceClient interface {
-	// List returns the latest observation of each selected role.
+	// List returns the latest observation of each selected role, in pages.
 	List(ctx context.Context, in *ObservationServiceListRequest, opts ...grpc.CallOption) (*ObservationServiceListResponse, error)
 	// Watch sends the latest observation of each selected role, then one message that says the snapshot is complete, then
-	// every change. A reader that is too slow loses its oldest updates or is ended with RESOURCE_EXHAUSTED.
+	// every change. A reader that is too slow gets the latest of each role and loses what came before; one that does not read
+	// at all is ended with RESOURCE_EXHAUSTED.
 	Watch(ctx context.Context, in *ObservationServiceWatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ObservationServiceWatchResponse], error)
 }
 
@@ -236,12 +243,19 @@ type ObservationService_WatchClient = grpc.ServerStreamingClient[ObservationServ
 // All implementations must embed UnimplementedObservationServiceServer
 // for forward compatibility.
 //
-// ObservationService is served by the decider: the merged view of all samplers.
+// ObservationService is served by every copy of the decider: the merged view of all samplers. A copy that stands by forwards
+// to the one that leads, and says so.
+//
+// The caller is known by a client certificate, or by a bearer token for this service's audience, and must have the right to
+// watch modeldeploymentscalers.worker.gpustack.ai in the namespace; in all of them when none is named. Without credentials a
+// call ends with UNAUTHENTICATED, without that right with PERMISSION_DENIED. While nobody leads, and when the leader of a
+// running watch goes, a call ends with UNAVAILABLE: make it anew.
 type ObservationServiceServer interface {
-	// List returns the latest observation of each selected role.
+	// List returns the latest observation of each selected role, in pages.
 	List(context.Context, *ObservationServiceListRequest) (*ObservationServiceListResponse, error)
 	// Watch sends the latest observation of each selected role, then one message that says the snapshot is complete, then
-	// every change. A reader that is too slow loses its oldest updates or is ended with RESOURCE_EXHAUSTED.
+	// every change. A reader that is too slow gets the latest of each role and loses what came before; one that does not read
+	// at all is ended with RESOURCE_EXHAUSTED.
 	Watch(*ObservationServiceWatchRequest, grpc.ServerStreamingServer[ObservationServiceWatchResponse]) error
 	mustEmbedUnimplementedObservationServiceServer()
 }
