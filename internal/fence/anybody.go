@@ -105,7 +105,8 @@ func (w *write) ownerName() string {
 
 // wayOut tells a person what to do instead.
 func (w *write) wayOut() string {
-	return fmt.Sprintf("To set counts yourself, let go of the deployment first: suspend scaler %s, set its mode to Shadow, or "+
-		"delete it. To move the bounds, edit the scaler. A GitOps controller has to ignore the replica counts and both "+
-		"scaler annotations (documentation: GitOps sync)", w.owner.ScalerName)
+	return fmt.Sprintf("To set counts yourself, let go of the deployment first: suspend scaler %s, set its mode to Shadow, or delete "+
+		"it; if it is gone already, remove the annotation %s by itself. To move the bounds, edit the scaler. A GitOps controller has "+
+		"to leave the replica counts and both scaler annotations alone: `kubectl mds gitops %s -n %s` prints how (documentation: "+
+		"GitOps sync)", w.owner.ScalerName, BindingAnnotation, w.Name, w.Namespace)
 }

@@ -304,6 +304,8 @@ func TestARefusalSaysWhoOwnsWhatAndTheWayOut(t *testing.T) {
 	refusal := Check(Request{Namespace: "ns", Name: "m1", Old: &was, New: object(to, bound3, latest), Facts: unasked(t)})
 	require.Equal(t, "ModelDeployment ns/m1: the replica counts belong to ModelDeploymentScaler s1 (uid u1, term 3), and this write "+
 		"would change decode from 2 to 5, encode added with 1, prefill removed. To set counts yourself, let go of the deployment "+
-		"first: suspend scaler s1, set its mode to Shadow, or delete it. To move the bounds, edit the scaler. A GitOps controller "+
-		"has to ignore the replica counts and both scaler annotations (documentation: GitOps sync)", refusal.Error())
+		"first: suspend scaler s1, set its mode to Shadow, or delete it; if it is gone already, remove the annotation "+
+		"modeldeployment.gpustack.ai/scaler-binding by itself. To move the bounds, edit the scaler. A GitOps controller has to leave "+
+		"the replica counts and both scaler annotations alone: `kubectl mds gitops m1 -n ns` prints how (documentation: GitOps sync)",
+		refusal.Error())
 }

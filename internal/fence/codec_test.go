@@ -132,26 +132,3 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 }
 
 var kinds = []CommitKind{CommitUp, CommitDown, CommitRollback, CommitRestore, CommitDonate, CommitAcquire}
-
-// The codec reads bytes from anybody: what it accepts must survive a round trip unchanged.
-func FuzzCodec(f *testing.F) {
-	f.Add(Binding{"s1", "u1", 1}.String())
-	f.Add(Decision{"0a1b2c3d-2.7.up", 1, map[string]int32{"server": 3}}.String())
-	f.Add(`{"scalerName":"s1","scalerName":"s2","scalerUID":"u1","term":1}`)
-	f.Add("0a1b2c3d-2.7.up")
-	f.Fuzz(func(t *testing.T, value string) {
-		if binding, err := ParseBinding(value); err == nil {
-			again, err := ParseBinding(binding.String())
-			require.NoError(t, err)
-			require.Equal(t, binding, again)
-		}
-		if decision, err := ParseDecision(value); err == nil {
-			again, err := ParseDecision(decision.String())
-			require.NoError(t, err)
-			require.Equal(t, decision, again)
-		}
-		if id, err := ParseDecisionID(value); err == nil {
-			require.Equal(t, value, id.String())
-		}
-	})
-}
