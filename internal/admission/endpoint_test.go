@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
 
-	"gpustack.ai/model-deployment-scaler/internal/fence"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -89,23 +88,4 @@ func TestTheDeadlineIsUnderTheAPIServersPatience(t *testing.T) {
 	} {
 		require.Equal(t, want, deadline(httptest.NewRequest(http.MethodPost, FencePath+query, nil)), query)
 	}
-}
-
-// Whatever arrives, nothing that changes a bound deployment's counts is allowed, and nothing panics.
-func FuzzFence(f *testing.F) {
-	f.Add([]byte(bound(3)))
-	f.Add([]byte(bare(1)))
-	f.Add([]byte(`{"kind": "ModelDeployment", "metadata": {"annotations": {"modeldeployment.gpustack.ai/scaler-binding": 1}}}`))
-	f.Add([]byte(`{"kind": "ModelDeployment", "spec": {"roles": [{"name": "server", "replicas": 2}, {"name": "server"}]}}`))
-	f.Fuzz(func(t *testing.T, object []byte) {
-		judge := fencer{cluster{scaler: func(string, string) (*fence.Scaler, error) { return nil, errDown }}, decider}.judge
-		v := judge(t.Context(), request(admissionv1.Update, target.Kind, string(object), bound(2)))
-		if !v.response.Allowed {
-			return
-		}
-		is, err := readDeployment(object)
-		require.NoError(t, err)
-		require.Equal(t, map[string]int32{"server": 2}, is.Counts())
-		require.Contains(t, is.Annotations, fence.BindingAnnotation)
-	})
 }
