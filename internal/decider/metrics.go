@@ -11,11 +11,12 @@ import (
 
 // Results of passes, and outcomes of commits.
 const (
-	resultOK      = "ok"
-	resultFailed  = "failed"
-	outcomeDone   = "written"
-	outcomeFailed = "failed"
-	outcomeDenied = "denied"
+	resultOK        = "ok"
+	resultFailed    = "failed"
+	outcomeDone     = "written"
+	outcomeFailed   = "failed"
+	outcomeDenied   = "denied"   // by the API server, the webhook above all
+	outcomeWithheld = "withheld" // our own check of the fence disagreed with the plan, so nothing was sent: a defect
 )
 
 // metrics of the decider. Those of a scaler are deleted with it.
@@ -45,7 +46,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		passDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_pass_duration_seconds",
 			Help: "Time of one planning pass, writes included.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}),
 		commits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mds_decider_commits_total",
-			Help: "Writes to targets, by kind (up, down, rollback, restore, donate, acquire, bind, release) and outcome."}, []string{"kind", "outcome"}),
+			Help: "Writes to targets, by kind (up, down, rollback, restore, donate, acquire, bind, release) and outcome (written, failed, denied, withheld)."}, []string{"kind", "outcome"}),
 		age: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_observation_age_seconds",
 			Help: "Age of the observations that passes planned with.", Buckets: []float64{0.05, 0.2, 1, 5, 15, 32, 60, 120, 300, 600}}),
 		current:     gauge("mds_decider_current_replicas", "Desired replicas on the target."),

@@ -63,8 +63,8 @@ func (l *leader) tellWrite(v *view, d decide.Decision, failed error) {
 // tellFailure tells what people can do something about; the failed pass is logged where it is tried again. A target that keeps
 // moving and a lost Lease settle by themselves.
 func (l *leader) tellFailure(v *view, failed error) {
-	switch {
-	case outcomeOf(failed) == outcomeDenied:
+	switch outcome := outcomeOf(failed); {
+	case outcome == outcomeDenied || outcome == outcomeWithheld:
 		l.emit(v, kube.Event{Warning: true, Reason: kube.EventWriteDenied, Action: kube.ActionPlan, Note: failed.Error()})
 	case apierrors.IsConflict(failed) || apierrors.IsNotFound(failed) || errors.Is(failed, kube.ErrLeaseLost) || errors.Is(failed, context.Canceled):
 	default:
@@ -90,7 +90,9 @@ func outcomeOf(failed error) string {
 	switch {
 	case failed == nil:
 		return outcomeDone
-	case apierrors.IsForbidden(failed) || errors.As(failed, new(*fence.Refusal)):
+	case errors.As(failed, new(*fence.Refusal)):
+		return outcomeWithheld
+	case apierrors.IsForbidden(failed):
 		return outcomeDenied
 	}
 	return outcomeFailed

@@ -69,7 +69,7 @@ func TestARefusalIsToldApartFromAFailure(t *testing.T) {
 	}{
 		"it was written":             {nil, outcomeDone},
 		"the webhook refused":        {apierrors.NewForbidden(group, "md", errors.New("no")), outcomeDenied},
-		"our own check refused":      {&fence.Refusal{}, outcomeDenied},
+		"our own check refused":      {&fence.Refusal{}, outcomeWithheld},
 		"the target has moved on":    {apierrors.NewConflict(group, "md", errors.New("no")), outcomeFailed},
 		"the lease was lost":         {kube.ErrLeaseLost, outcomeFailed},
 		"the webhook did not answer": {apierrors.NewInternalError(errors.New("no")), outcomeFailed},
