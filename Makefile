@@ -41,7 +41,7 @@ test: verify build $(TOOLS)/gotestsum ## Run everything: checks, unit tests with
 .PHONY: build
 build: $(addprefix $(BIN)/,$(BINARIES)) $(BIN)/devcluster ## Build the binaries and the development control plane into bin/.
 
-GO_FILES := $(shell find api internal cmd dev -name '*.go' -not -name '*_test.go' 2>/dev/null)
+GO_FILES := $(shell find api internal cmd dev manifests/crds -name '*.go' -not -name '*_test.go' 2>/dev/null) manifests/crds/worker.gpustack.ai_modeldeploymentscalers.yaml
 
 $(addprefix $(BIN)/,$(BINARIES)): $(BIN)/%: $(GO_FILES) go.mod go.sum
 	CGO_ENABLED=0 $(GO) build -ldflags "$(LDFLAGS)" -o $@ ./cmd/$*

@@ -15,8 +15,10 @@ type schema = apiextensionsv1.JSONSchemaProps
 const (
 	quantityMaxLength = 64
 	quantityPattern   = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
-	positiveRule      = `!string(self).matches('[eE][+-]?[0-9]{3}') && quantity(string(self)).isGreaterThan(quantity('0'))`
-	positiveMessage   = `must be a quantity over 0, such as "0.5" or "2000"`
+	// A quantity keeps nine decimals and rounds up, so that what is under 1e-9 becomes 1e-9: it is told by its spelling.
+	positiveRule = `!string(self).matches('[eE][+-]?[0-9]{3}') && (quantity(string(self)).isGreaterThan(quantity('1n')) || ` +
+		`string(self).matches('^[+]?(0*1(\\.0*)?(n|[eE]-0?9)|0*\\.0{8}10*)$'))`
+	positiveMessage = `must be a quantity over 0, such as "0.5" or "2000", and not under 1e-9`
 )
 
 // Quantities of the spec that may be zero or less: the planner takes the default instead (spec "Predictive").

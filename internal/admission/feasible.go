@@ -59,8 +59,8 @@ func adviceOnRatios(spec workerv1.ModelDeploymentScalerSpec, counts workerv1.Vec
 		return nil
 	}
 	r := spec.Ratios[i]
-	return []string{fmt.Sprintf("roles %s and %s have %d and %d replicas now, which is not %s (spec.ratios[%d]): planning stops with RatioConflict "+
-		"until the ratio includes the current counts", r.NumeratorRole, r.DenominatorRole, counts[r.NumeratorRole], counts[r.DenominatorRole],
+	return []string{fmt.Sprintf("the present counts of roles %s and %s, %d and %d, are not %s (spec.ratios[%d]): planning stops with "+
+		"RatioConflict until the ratio includes them", r.NumeratorRole, r.DenominatorRole, counts[r.NumeratorRole], counts[r.DenominatorRole],
 		decide.BandOf(r), i)}
 }
 

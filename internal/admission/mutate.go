@@ -16,11 +16,7 @@ func mutateScaler(_ context.Context, r *admissionv1.AdmissionRequest) verdict {
 	if r.Kind.Group != workerv1.GroupName || r.Kind.Kind != workerv1.Kind {
 		return badRequest("this webhook fills in %s, not %.100q of group %.100q", workerv1.Kind, r.Kind.Kind, r.Kind.Group)
 	}
-	scaler, sent, err := readScaler(r.Object.Raw)
-	if err != nil || sent == nil || scaler.DeletionTimestamp != nil {
-		return allowed()
-	}
-	patch, err := defaults(scaler.Spec, sent)
+	patch, err := Defaults(r.Object.Raw)
 	if err != nil {
 		return badRequest("the scaler's defaults cannot be written: %v", err)
 	}
@@ -29,6 +25,16 @@ func mutateScaler(_ context.Context, r *admissionv1.AdmissionRequest) verdict {
 		v.response.Patch, v.response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
 	}
 	return v
+}
+
+// Defaults is the JSON Patch that gives a scaler, as it was sent, its defaults; nil when it has them, is being deleted, or cannot
+// be read.
+func Defaults(object []byte) ([]byte, error) {
+	scaler, sent, err := readScaler(object)
+	if err != nil || sent == nil || scaler.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return defaults(scaler.Spec, sent)
 }
 
 // defaults is the JSON Patch that gives the sent spec its defaults; nil when it has them.

@@ -70,8 +70,8 @@ func adviceOnTarget(spec workerv1.ModelDeploymentScalerSpec, live target.Deploym
 			continue
 		}
 		if b := spec.Roles[i]; role.Replicas < b.MinReplicas || role.Replicas > b.MaxReplicas {
-			warnings = append(warnings, fmt.Sprintf("role %s has %d replicas now, outside of %d to %d: planning stops with BoundsConflict "+
-				"until the bounds include the current count", role.Name, role.Replicas, b.MinReplicas, b.MaxReplicas))
+			warnings = append(warnings, fmt.Sprintf("the present count of role %s, %d, is outside of %d to %d: planning stops with BoundsConflict "+
+				"until the bounds include it", role.Name, role.Replicas, b.MinReplicas, b.MaxReplicas))
 		}
 	}
 	if len(missing) > 0 {

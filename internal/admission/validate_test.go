@@ -107,7 +107,7 @@ func TestPoliciesAreJudged(t *testing.T) {
 		"ratios that contradict each other, beside one that does not": {object: banded("a:1:9 b:1:9 c:1:9", "c/b:0.1:9 a/b:2:3 b/c:2:3 c/a:1:2"), fields: []string{"spec.ratios[1]"},
 			sentence: "the bounds of a (1 to 9), b (1 to 9) and c (1 to 9) satisfy this ratio together with b/c within [2, 3] (spec.ratios[2]) and c/a within [1, 2] (spec.ratios[3])"},
 		"ratios too tangled to be judged":          {object: banded("a:1:1024 b:1:1024 c:1:1024 d:1:1024", "a/b:1:2 b/c:1:2 c/d:1:2 d/a:1.01:2"), sentence: "so tangled that the search"},
-		"the present counts are outside of a band": {object: banded("a:1:9 b:1:9", "a/b:2:3"), live: deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server)), sentence: "roles a and b have 1 and 1 replicas now, which is not a/b within [2, 3] (spec.ratios[0])"},
+		"the present counts are outside of a band": {object: banded("a:1:9 b:1:9", "a/b:2:3"), live: deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server)), sentence: "the present counts of roles a and b, 1 and 1, are not a/b within [2, 3] (spec.ratios[0])"},
 
 		"capacities are not judged without the target":    {object: policy("prefill decode", "", tokens(prefillTokens))},
 		"a pair with both capacities":                     {object: policy("encode prefill decode", "encode/prefill", tokens(prefillTokens+decodeTokens)), live: pair},
@@ -130,7 +130,7 @@ func TestPoliciesAreJudged(t *testing.T) {
 		"a Service's name taken at the maximum":   {object: policy("server server-r3", "", proportional("server", "server-r3")), live: colliding, fields: []string{"spec.roles[0].maxReplicas"}, sentence: "the Service of role server-r3"},
 		"everything wrong is said at once":        {object: policy("a server", "", proportional("a")), live: deploymentOf(unmanaged), fields: []string{"spec.roles[1].name", "spec.roles[0].name", "spec.roles[1].name"}},
 		"a role of the target without bounds":     {object: policy("decode", "", proportional("decode")), live: pair, sentence: "no bounds for encode, prefill"},
-		"a count outside of the bounds":           {object: policy("server", "", proportional("server")), live: deploymentOf(bigger), sentence: "role server has 9 replicas now, outside of 1 to 4"},
+		"a count outside of the bounds":           {object: policy("server", "", proportional("server")), live: deploymentOf(bigger), sentence: "the present count of role server, 9, is outside of 1 to 4"},
 		"windows in an order that does not help":  {object: policy("a", "", `{"type": "TokenThroughput", "tokenThroughput": {"stableWindowSeconds": 60, "panicWindowSeconds": 60}}`), sentence: "panicWindowSeconds (60) is not shorter"},
 		"a priority list under another policy":    {object: queueDepth(`"rebalance": {"policy": "Opposing", "priority": ["server"]}, `), sentence: "has no effect"},
 		"the policy Priority with nobody to give": {object: queueDepth(`"rebalance": {"policy": "Priority"}, `), sentence: "no role can give or take"},

@@ -36,7 +36,7 @@ type rule struct {
 var (
 	vocabulary = []string{"api/worker/v1", "internal/observe", "internal/target", "internal/fence"}
 	pure       = []string{"internal/windows", "internal/decide", "internal/sim", "internal/scenario"}
-	adapters   = []string{"internal/scrape", "internal/stream", "internal/kube", "internal/admission"}
+	adapters   = []string{"internal/scrape", "internal/stream", "internal/kube", "internal/admission", "internal/crd"}
 	wiring     = []string{"internal/sampler", "internal/decider", "internal/webhook", "internal/cli"}
 	outside    = []string{"k8s.io/client-go", "google.golang.org/grpc", "google.golang.org/protobuf", "go.uber.org/zap", "math/rand", "net/http", "os"}
 	dev        = []string{"dev", "internal/sim", "internal/certs/certstest"}

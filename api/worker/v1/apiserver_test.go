@@ -5,22 +5,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/crd"
 )
 
 const definitionFile = "../../../manifests/crds/worker.gpustack.ai_modeldeploymentscalers.yaml"
@@ -36,63 +29,20 @@ func readDefinition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return &crd
 }
 
-// apiServer does with an object what the API server does, in its order and with its code: defaults of the schema,
-// mutating admission and defaults again, schema, list keys, CEL.
-type apiServer struct {
-	structural *schema.Structural
-	schema     validation.SchemaValidator
-	rules      *cel.Validator
-}
-
-var installed = sync.OnceValues(func() (*apiServer, error) {
-	body, err := os.ReadFile(definitionFile)
-	if err != nil {
-		return nil, err
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(body, &crd); err != nil {
-		return nil, err
-	}
-	var internal apiextensions.JSONSchemaProps
-	v1 := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v1, &internal, nil); err != nil {
-		return nil, err
-	}
-	structural, err := schema.NewStructural(&internal)
-	if err != nil {
-		return nil, err
-	}
-	validator, _, err := validation.NewSchemaValidator(&internal)
-	if err != nil {
-		return nil, err
-	}
-	return &apiServer{structural, validator, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
-})
-
 // write returns why the API server refuses obj, nil when it stores it. With webhook, the mutating webhook is installed.
 func write(t *testing.T, obj, old map[string]any, webhook bool) field.ErrorList {
 	t.Helper()
-	server, err := installed()
+	server, err := crd.Scalers()
 	require.NoError(t, err)
-	defaulting.Default(obj, server.structural)
+	server.Default(obj)
 	if webhook {
 		mutate(t, obj)
-		defaulting.Default(obj, server.structural)
+		server.Default(obj)
 	}
-	var errs field.ErrorList
-	if old == nil {
-		errs = validation.ValidateCustomResource(nil, obj, server.schema)
-	} else {
-		defaulting.Default(old, server.structural)
-		errs = validation.ValidateCustomResourceUpdate(nil, obj, old, server.schema)
-	}
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, server.structural, obj)...)
-	var before any
 	if old != nil {
-		before = old
+		server.Default(old)
 	}
-	broken, _ := server.rules.Validate(t.Context(), nil, server.structural, obj, before, celconfig.RuntimeCELCostBudget)
-	return append(errs, broken...)
+	return server.Validate(t.Context(), obj, old)
 }
 
 // mutate replaces the spec by the defaulted one.

@@ -70,7 +70,7 @@ func TestRulesBetweenFields(t *testing.T) {
 		{"a ratio's numerator must be scaled", "token-throughput", edits{"spec.ratios.0.numeratorRole": "prefil"}, "spec.ratios", "every numeratorRole of ratios needs an entry in roles"},
 		{"a ratio's denominator must be scaled", "token-throughput", edits{"spec.ratios.0.denominatorRole": "decoder"}, "spec.ratios", "every denominatorRole of ratios needs an entry in roles"},
 		{"a target's role must be scaled", "proportional", edits{"spec.algorithm.proportional.roleTargets.0.name": "servers"}, "spec.algorithm.proportional.roleTargets", "needs an entry in roles"},
-		{"a priority must be a scaled role", "token-throughput", edits{"spec.rebalance.priority.0": "router"}, "spec.rebalance.priority", "needs an entry in roles"},
+		{"a priority must be a scaled role", "token-throughput", edits{"spec.rebalance.priority.0": "router"}, "spec.rebalance.priority", "no entry in roles for the priority router"},
 		{"priorities may leave roles out", "token-throughput", edits{"spec.rebalance.priority": []any{"decode"}}, "", ""},
 		{"no priorities are allowed", "token-throughput", edits{"spec.rebalance.priority": []any{}}, "", ""},
 
@@ -132,7 +132,7 @@ func TestQuantitiesOfTheSpec(t *testing.T) {
 					set(t, obj, path, value)
 					return write(t, obj, nil, false).ToAggregate()
 				}
-				for _, value := range []any{"0.5", int64(1), "1n", "0.000000001", "1e-9", "100m", ".5", "+1"} {
+				for _, value := range []any{"0.5", int64(1), "1n", "0.000000001", "1e-9", "1E-09", "1.0n", "1.5n", "2e-9", "100m", ".5", "+1"} {
 					require.NoError(t, try(value), value)
 				}
 				for _, value := range []any{"0", int64(0), "-1", "-1n", int64(-3)} {
@@ -141,6 +141,13 @@ func TestQuantitiesOfTheSpec(t *testing.T) {
 						continue
 					}
 					require.ErrorContains(t, try(value), "must be a quantity over 0", value)
+				}
+				for _, value := range []any{"0.5n", "1e-10", "0.0000000009", "0.9999999999n", "0.0001u"} {
+					if slices.Contains(anySign, name) {
+						require.NoError(t, try(value), value)
+						continue
+					}
+					require.ErrorContains(t, try(value), "not under 1e-9", value) // which it would be rounded up to
 				}
 				for _, value := range []any{"NaN", "Inf", "many", "", " 1", "1e100", "1e-100", "1e9999999", "-1e-9999999"} {
 					require.ErrorContains(t, try(value), "should match", value)

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/admission"
+	"gpustack.ai/model-deployment-scaler/internal/crd"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// judgeAll judges the scalers among the manifests, each against its target if that is among them.
+func judgeAll(ctx context.Context, manifests []manifest, namespace string) (validateReport, error) {
+	definition, err := crd.Scalers()
+	if err != nil {
+		return validateReport{}, err
+	}
+	for i := range manifests {
+		manifests[i].inNamespace(namespace)
+	}
+	report := validateReport{Scalers: []scalerReport{}}
+	for i := range manifests {
+		if m := &manifests[i]; m.is(workerv1.GroupName, workerv1.Kind) {
+			j := judging{scalerReport: reportOf(m), manifest: m, definition: definition, target: targetOf(m, manifests)}
+			if err := j.judge(ctx); err != nil {
+				return report, fmt.Errorf("judging %s of %s: %w", j.object(), m.file, err)
+			}
+			slices.SortStableFunc(j.Errors, byLine)
+			report.Scalers = append(report.Scalers, j.scalerReport)
+		}
+	}
+	return report, nil
+}
+
+// judging is one scaler on its way through what the cluster does with it.
+type judging struct {
+	scalerReport
+	manifest   *manifest
+	definition *crd.Definition
+	target     *manifest // nil: not among the files
+}
+
+// judge does what the API server does, in its order: unknown fields, defaults of schema, webhook and schema, the schema and its
+// rules, and if those are content the validating webhook.
+func (j *judging) judge(ctx context.Context) error {
+	object := j.manifest.object
+	delete(object, "status") // a client cannot write it
+	if version := j.manifest.text("apiVersion"); !slices.Contains(workerv1.Versions, strings.TrimPrefix(version, workerv1.GroupName+"/")) {
+		j.found("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", workerv1.Kind, version))
+		return nil
+	}
+	for _, field := range j.definition.Prune(object) {
+		j.found(field, fmt.Sprintf("unknown field %q", field))
+	}
+	j.definition.Default(object)
+	object, err := defaulted(object)
+	if err != nil {
+		return err
+	}
+	j.definition.Default(object)
+	j.foundAll(j.definition.Validate(ctx, object, nil))
+	if !j.Valid {
+		return nil
+	}
+	return j.judgePolicy(object)
+}
+
+// judgePolicy does what the validating webhook does.
+func (j *judging) judgePolicy(object map[string]any) error {
+	var scaler workerv1.ModelDeploymentScaler
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &scaler); err != nil {
+		return err
+	}
+	var live *target.Deployment
+	if j.target != nil {
+		parsed, err := target.Parse(&unstructured.Unstructured{Object: j.target.object})
+		if err != nil {
+			j.found("spec.targetRef", fmt.Sprintf("the target cannot be read: %v", err))
+			return nil
+		}
+		live, j.Target = &parsed, j.target.file
+	}
+	errs, warnings := admission.Validate(scaler.Spec, live)
+	j.foundAll(errs)
+	j.Warnings = append(j.Warnings, warnings...)
+	return nil
+}
+
+// defaulted is the object as the mutating webhook patches it.
+func defaulted(object map[string]any) (map[string]any, error) {
+	sent, err := utiljson.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := admission.Defaults(sent)
+	if err != nil || operations == nil {
+		return object, err
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := patch.Apply(sent)
+	if err != nil {
+		return nil, err
+	}
+	var after map[string]any
+	err = utiljson.Unmarshal(stored, &after)
+	return after, err
+}
+
+// is says whether the object is of the kind, in whatever version.
+func (m *manifest) is(group, kind string) bool {
+	return m.text("kind") == kind && strings.HasPrefix(m.text("apiVersion"), group+"/")
+}
+
+// inNamespace puts an object that names no namespace into one, as kubectl does.
+func (m *manifest) inNamespace(namespace string) {
+	if metadata, is := m.object["metadata"].(map[string]any); is && m.text("metadata", "namespace") == "" {
+		metadata["namespace"] = namespace
+	}
+}
+
+// targetOf is the deployment that the scaler names; nil when it is not among the manifests.
+func targetOf(scaler *manifest, manifests []manifest) *manifest {
+	i := slices.IndexFunc(manifests, func(m manifest) bool {
+		return m.is(target.GroupName, target.Kind) && m.text("metadata", "name") == scaler.text("spec", "targetRef", "name") &&
+			m.text("metadata", "namespace") == scaler.text("metadata", "namespace")
+	})
+	if i < 0 {
+		return nil
+	}
+	return &manifests[i]
+}
