@@ -82,7 +82,11 @@ bench: ## Run the benchmarks once, printing figures.
 
 .PHONY: bench-decide
 bench-decide: ## Measure the planner: a pass (100 us, 50 allocations), 5,000 scalers (1 s, 40 KB each), ten coupled roles (99 % under 5 ms).
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/decide
+	$(GO) test -run '^$$' -bench 'Plan|Projection' -benchmem ./internal/decide
+
+.PHONY: bench-forecast
+bench-forecast: ## Forecast traffic 300 s ahead: fixed and adaptive noise, last value, window. TRACES=dir of recorded traffic.
+	$(GO) test -run '^$$' -bench '^BenchmarkForecast$$' -benchtime 1x ./internal/decide $(if $(TRACES),-traces $(abspath $(TRACES)))
 
 PASSES ?= 1000000
 
