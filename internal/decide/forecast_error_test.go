@@ -3,6 +3,7 @@ package decide
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -124,7 +125,7 @@ func BenchmarkForecast(b *testing.B) {
 		}
 	}
 	if len(names) == 2 {
-		b.Logf("no recorded traffic in %s: only synthetic traffic is forecast", *traces)
+		fmt.Printf("No recorded traffic in %s: only synthetic traffic is forecast.\n", *traces) // the log of a benchmark with parts is not shown
 	}
 	for _, name := range names {
 		for _, f := range forecasts {
