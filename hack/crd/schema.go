@@ -16,7 +16,7 @@ const (
 	quantityMaxLength = 64
 	quantityPattern   = `^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$`
 	// A quantity keeps nine decimals and rounds up, so that what is under 1e-9 becomes 1e-9: it is told by its spelling.
-	positiveRule = `!string(self).matches('[eE][+-]?[0-9]{3}') && (quantity(string(self)).isGreaterThan(quantity('1n')) || ` +
+	positiveRule = `!string(self).matches('[eE][+-]?[0-9]{3}') && isQuantity(string(self)) && (quantity(string(self)).isGreaterThan(quantity('1n')) || ` +
 		`string(self).matches('^[+]?(0*1(\\.0*)?(n|[eE]-0?9)|0*\\.0{8}10*)$'))`
 	positiveMessage = `must be a quantity over 0, such as "0.5" or "2000", and not under 1e-9`
 )

@@ -45,7 +45,7 @@ func capacities(spec workerv1.ModelDeploymentScalerSpec, live target.Deployment)
 func sizedByTokens(spec workerv1.ModelDeploymentScalerSpec, live target.Deployment, i int, role target.Role) *field.Error {
 	path := rolesPath.Index(i).Child("name")
 	if role.Kind == "" {
-		return field.Invalid(path, role.Name, "the role is of a kind that only the algorithm Proportional can scale")
+		return field.Invalid(path, role.Name, "the role is of a kind that the token algorithms do not know: use the algorithm Proportional")
 	}
 	sized := func(name string) bool {
 		partner, _ := live.Role(name)

@@ -43,7 +43,7 @@ func hasPartner(spec workerv1.ModelDeploymentScalerSpec, role string, sized func
 // adviceOnPolicy warns about policies that are legal and will surprise.
 func adviceOnPolicy(spec workerv1.ModelDeploymentScalerSpec) (warnings []string) {
 	if t := tokenThroughput(spec.Algorithm); t != nil && t.PanicWindowSeconds >= t.StableWindowSeconds {
-		warnings = append(warnings, fmt.Sprintf("panicWindowSeconds (%d) is not shorter than stableWindowSeconds (%d): bursts are noticed no sooner",
+		warnings = append(warnings, fmt.Sprintf("panicWindowSeconds (%d) is not shorter than stableWindowSeconds (%d): bursts are noticed no sooner than by the stable window, shorten panicWindowSeconds",
 			t.PanicWindowSeconds, t.StableWindowSeconds))
 	}
 	priority := spec.Rebalance.Policy == workerv1.RebalancePriority

@@ -18,7 +18,7 @@ func feasible(spec workerv1.ModelDeploymentScalerSpec) (errs field.ErrorList, wa
 	conflict, decided := decide.Feasible(spec.Roles, spec.Ratios)
 	switch {
 	case !decided:
-		return nil, []string{"spec.ratios is so tangled that the search for counts which satisfy all of it reached its limit: if planning " +
+		return nil, []string{"whether any counts satisfy all of spec.ratios could not be found out within the limit of the search: if planning " +
 			"stops with RatioConflict, remove ratios or widen their min and max"}
 	case conflict == nil || len(conflict.Ratios) == 0: // a minimum over its maximum is refused by a rule of the CRD
 		return nil, nil

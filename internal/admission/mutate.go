@@ -10,6 +10,8 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 )
 
+const defaultsNotWritten = "the scaler's defaults cannot be written: %v"
+
 // mutateScaler fills in defaults. It judges nothing: what it cannot read passes unchanged to the schema, which names the
 // broken field better than a decoder could.
 func mutateScaler(_ context.Context, r *admissionv1.AdmissionRequest) verdict {
@@ -18,7 +20,7 @@ func mutateScaler(_ context.Context, r *admissionv1.AdmissionRequest) verdict {
 	}
 	patch, err := Defaults(r.Object.Raw)
 	if err != nil {
-		return badRequest("the scaler's defaults cannot be written: %v", err)
+		return badRequest(defaultsNotWritten, err)
 	}
 	v := allowed()
 	if patch != nil {

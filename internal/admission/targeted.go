@@ -18,7 +18,7 @@ func rolesOfTarget(spec workerv1.ModelDeploymentScalerSpec, live target.Deployme
 		role, found := live.Role(bounds.Name)
 		if !found {
 			errs = append(errs, field.Invalid(path.Child("name"), bounds.Name,
-				fmt.Sprintf("ModelDeployment %s has no such role: it has %s", live.Name, roleNames(live))))
+				fmt.Sprintf("ModelDeployment %s has no such role, it has %s: correct the name, or remove the entry", live.Name, roleNames(live))))
 			continue
 		}
 		errs = append(errs, managed(path.Child("name"), role)...)
@@ -31,11 +31,11 @@ func rolesOfTarget(spec workerv1.ModelDeploymentScalerSpec, live target.Deployme
 func managed(path *field.Path, role target.Role) (errs field.ErrorList) {
 	if role.Unmanaged {
 		errs = append(errs, field.Invalid(path, role.Name,
-			"the role sets its own command, so its serving signals are unmanaged and it cannot be scaled: remove command from the role"))
+			"the role sets its own command, so its serving signals are unmanaged and it cannot be scaled: remove command from the role, or run the deployment without a scaler"))
 	}
 	if role.ElasticEP {
 		errs = append(errs, field.Invalid(path, role.Name,
-			"the role sets elasticEp, which grows the width of one replica instead of adding replicas, so it cannot be scaled"))
+			"the role sets elasticEp, which grows the width of one replica instead of adding replicas, so it cannot be scaled: run the deployment without a scaler"))
 	}
 	return errs
 }

@@ -106,7 +106,7 @@ func TestPoliciesAreJudged(t *testing.T) {
 			sentence: `"a/b within [1, 2]": no replica counts within the bounds of a (8 to 9) and b (1 to 3) are in this ratio, which can only be 2.67 to 9 there`},
 		"ratios that contradict each other, beside one that does not": {object: banded("a:1:9 b:1:9 c:1:9", "c/b:0.1:9 a/b:2:3 b/c:2:3 c/a:1:2"), fields: []string{"spec.ratios[1]"},
 			sentence: "the bounds of a (1 to 9), b (1 to 9) and c (1 to 9) satisfy this ratio together with b/c within [2, 3] (spec.ratios[2]) and c/a within [1, 2] (spec.ratios[3])"},
-		"ratios too tangled to be judged":          {object: banded("a:1:1024 b:1:1024 c:1:1024 d:1:1024", "a/b:1:2 b/c:1:2 c/d:1:2 d/a:1.01:2"), sentence: "so tangled that the search"},
+		"ratios too tangled to be judged":          {object: banded("a:1:1024 b:1:1024 c:1:1024 d:1:1024", "a/b:1:2 b/c:1:2 c/d:1:2 d/a:1.01:2"), sentence: "within the limit of the search"},
 		"the present counts are outside of a band": {object: banded("a:1:9 b:1:9", "a/b:2:3"), live: deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server)), sentence: "the present counts of roles a and b, 1 and 1, are not a/b within [2, 3] (spec.ratios[0])"},
 
 		"capacities are not judged without the target":    {object: policy("prefill decode", "", tokens(prefillTokens))},
@@ -115,7 +115,7 @@ func TestPoliciesAreJudged(t *testing.T) {
 		"a pair under a server's capacity":                {object: policy("encode prefill decode", "decode/encode", tokens(`, "serverTargetTokensPerSecond": 1`)), live: pair, fields: []string{"spec.algorithm.tokenThroughput.prefillTargetTokensPerSecond", "spec.algorithm.tokenThroughput.decodeTargetTokensPerSecond"}},
 		"an encode role without a ratio":                  {object: policy("encode prefill decode", "prefill/decode", tokens(prefillTokens+decodeTokens)), live: pair, fields: []string{"spec.roles[0].name"}, sentence: "add a ratio between it and a Prefill or Decode role"},
 		"an encode role coupled to a server":              {object: policy("encode server", "encode/server", tokens(`, "serverTargetTokensPerSecond": 1`)), live: deploymentOf(roleOf("encode", observe.Encode), roleOf("server", observe.Server)), fields: []string{"spec.roles[0].name"}},
-		"a role of unknown kind under tokens":             {object: policy("server", "", tokens(`, "serverTargetTokensPerSecond": 1`)), live: deploymentOf(roleOf("server", "")), fields: []string{"spec.roles[0].name"}, sentence: "only the algorithm Proportional"},
+		"a role of unknown kind under tokens":             {object: policy("server", "", tokens(`, "serverTargetTokensPerSecond": 1`)), live: deploymentOf(roleOf("server", "")), fields: []string{"spec.roles[0].name"}, sentence: "use the algorithm Proportional"},
 		"a role of unknown kind under Proportional":       {object: policy("server", "", proportional("server")), live: deploymentOf(roleOf("server", ""))},
 		"an encode role with a target of its own":         {object: policy("encode", "", proportional("encode")), live: deploymentOf(roleOf("encode", observe.Encode))},
 		"a forecast with fallback and capacity":           {object: policy("prefill", "", predictive(prefillTokens, `, "prefillTokenCapacityPerReplica": 1`)), live: deploymentOf(roleOf("prefill", observe.Prefill))},
@@ -123,7 +123,7 @@ func TestPoliciesAreJudged(t *testing.T) {
 		"a forecast with the fallback alone":              {object: policy("decode", "", predictive(decodeTokens, "")), live: deploymentOf(roleOf("decode", observe.Decode)), fields: []string{"spec.algorithm.predictive.decodeTokenCapacityPerReplica"}},
 		"several roles of one kind, one missing capacity": {object: policy("a b", "", tokens(prefillTokens)), live: deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server)), fields: []string{"spec.algorithm.tokenThroughput.serverTargetTokensPerSecond"}},
 
-		"a role that the target does not have":    {object: policy("server decode", "", proportional("server", "decode")), live: deploymentOf(roleOf("server", observe.Server)), fields: []string{"spec.roles[1].name"}, sentence: "ModelDeployment m1 has no such role: it has server"},
+		"a role that the target does not have":    {object: policy("server decode", "", proportional("server", "decode")), live: deploymentOf(roleOf("server", observe.Server)), fields: []string{"spec.roles[1].name"}, sentence: "ModelDeployment m1 has no such role, it has server: correct the name"},
 		"a role with its own command":             {object: policy("server", "", proportional("server")), live: deploymentOf(unmanaged), fields: []string{"spec.roles[0].name"}, sentence: "sets its own command"},
 		"a role of elastic width":                 {object: policy("server", "", proportional("server")), live: deploymentOf(elastic), fields: []string{"spec.roles[0].name"}, sentence: "sets elasticEp"},
 		"names too long at the maximum":           {object: policy("server", "", proportional("server")), live: named, fields: []string{"spec.roles[0].maxReplicas"}, sentence: "-server-r3-m1 has 65 characters, 63 are allowed"},

@@ -50,7 +50,7 @@ type Proportional struct {
 
 	// tolerance is the relative distance from the target within which the count is held. Over 0, at most 1; default "0.1",
 	// which is ten percent.
-	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || quantity(string(self)).compareTo(quantity('1')) <= 0",message="must be a quantity of at most 1, such as \"0.1\""
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('1')) <= 0",message="must be a quantity of at most 1, such as \"0.1\""
 	// +kubebuilder:default="0.1"
 	// +optional
 	Tolerance *resource.Quantity `json:"tolerance,omitempty"`

@@ -31,9 +31,9 @@ type RoleBounds struct {
 // The rules look at exponents first, since comparing a quantity such as 1e9999999 takes seconds (hack/crd refuses it).
 //
 // +kubebuilder:validation:XValidation:fieldPath=".denominatorRole",rule="self.numeratorRole != self.denominatorRole",message="numeratorRole and denominatorRole must be two different roles"
-// +kubebuilder:validation:XValidation:fieldPath=".min",rule="!has(self.min) || !has(self.max) || [self.min, self.max].exists(q, string(q).matches('[eE][+-]?[0-9]{3}')) || quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",message="min must not be over max: lower min or raise max"
-// +kubebuilder:validation:XValidation:fieldPath=".target",rule="!has(self.min) || !has(self.target) || [self.min, self.target].exists(q, string(q).matches('[eE][+-]?[0-9]{3}')) || quantity(string(self.min)).compareTo(quantity(string(self.target))) <= 0",message="target must not be under min: raise target or lower min"
-// +kubebuilder:validation:XValidation:fieldPath=".target",rule="!has(self.target) || !has(self.max) || [self.target, self.max].exists(q, string(q).matches('[eE][+-]?[0-9]{3}')) || quantity(string(self.target)).compareTo(quantity(string(self.max))) <= 0",message="target must not be over max: lower target or raise max"
+// +kubebuilder:validation:XValidation:fieldPath=".min",rule="!has(self.min) || !has(self.max) || [self.min, self.max].exists(q, string(q).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(q))) || quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",message="min must not be over max: lower min or raise max"
+// +kubebuilder:validation:XValidation:fieldPath=".target",rule="!has(self.min) || !has(self.target) || [self.min, self.target].exists(q, string(q).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(q))) || quantity(string(self.min)).compareTo(quantity(string(self.target))) <= 0",message="target must not be under min: raise target or lower min"
+// +kubebuilder:validation:XValidation:fieldPath=".target",rule="!has(self.target) || !has(self.max) || [self.target, self.max].exists(q, string(q).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(q))) || quantity(string(self.target)).compareTo(quantity(string(self.max))) <= 0",message="target must not be over max: lower target or raise max"
 type Ratio struct {
 	// numeratorRole is the scaled role above the line.
 	// +kubebuilder:validation:MinLength=1

@@ -48,7 +48,7 @@ type ModelDeploymentScalerList struct {
 // An object without algorithm.type meets these rules only where nothing filled it in, because the mutating webhook is not
 // installed. It is refused rather than guessed at in a second place.
 //
-// +kubebuilder:validation:XValidation:fieldPath=".algorithm.type",rule="has(self.algorithm) && has(self.algorithm.type)",message="set algorithm.type to Proportional, TokenThroughput or Predictive: only the mutating webhook of the scaler infers it, and it did not see this object"
+// +kubebuilder:validation:XValidation:fieldPath=".algorithm.type",rule="has(self.algorithm) && has(self.algorithm.type)",message="set algorithm.type to Proportional, TokenThroughput or Predictive: only the mutating webhook of the scaler infers it, which did not see this object or could not read it"
 // +kubebuilder:validation:XValidation:fieldPath=".ratios",rule="!has(self.ratios) || self.ratios.all(r, self.roles.exists(x, x.name == r.numeratorRole))",message="every numeratorRole of ratios needs an entry in roles: add its bounds there or correct the name"
 // +kubebuilder:validation:XValidation:fieldPath=".ratios",rule="!has(self.ratios) || self.ratios.all(r, self.roles.exists(x, x.name == r.denominatorRole))",message="every denominatorRole of ratios needs an entry in roles: add its bounds there or correct the name"
 // +kubebuilder:validation:XValidation:fieldPath=".algorithm.proportional.roleTargets",rule="!has(self.algorithm) || !has(self.algorithm.proportional) || self.algorithm.proportional.roleTargets.all(t, self.roles.exists(x, x.name == t.name))",message="every name in algorithm.proportional.roleTargets needs an entry in roles: add its bounds there or correct the name"
