@@ -18,11 +18,11 @@ var commit = []rule{
 
 func bindingInstalled(w *write) *Refusal {
 	if !w.binding.is {
-		return w.refuse(NotBound, "the decider writes counts and decision of a deployment that it binds, and this write installs no "+
+		return w.distrust(NotBound, "the decider writes counts and decision of a deployment that it binds, and this write installs no "+
 			"binding")
 	}
 	if _, err := ParseBinding(w.binding.after); err != nil {
-		return w.refuse(InvalidBinding, "the binding to install cannot be read: %v", err)
+		return w.distrust(InvalidBinding, "the binding to install cannot be read: %v", err)
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func bindingInstalled(w *write) *Refusal {
 func termOverLeftover(w *write) *Refusal {
 	leftover, known := w.decisionBefore()
 	if binding := w.bindingAfter(); known && binding.Term <= leftover.Term {
-		return w.refuse(StaleTerm, "a binding under term %d is not over term %d of the decision that an earlier binding left",
+		return w.distrust(StaleTerm, "a binding under term %d is not over term %d of the decision that an earlier binding left",
 			binding.Term, leftover.Term)
 	}
 	return nil
@@ -52,9 +52,9 @@ func unreadableOnlyRemoved(w *write) *Refusal {
 func bindingKeptOrReleased(w *write) *Refusal {
 	switch {
 	case w.binding.written():
-		return w.refuse(InvalidBinding, "the binding of %s cannot be replaced, only released", w.ownerName())
+		return w.distrust(InvalidBinding, "the binding of %s cannot be replaced, only released", w.ownerName())
 	case w.binding.removed() && w.commits():
-		return w.refuse(InvalidBinding, "releasing the binding of %s must change neither counts nor decision", w.ownerName())
+		return w.distrust(InvalidBinding, "releasing the binding of %s must change neither counts nor decision", w.ownerName())
 	}
 	return nil
 }
@@ -62,11 +62,11 @@ func bindingKeptOrReleased(w *write) *Refusal {
 func rolesKept(w *write) *Refusal {
 	for role := range w.Old.Counts {
 		if _, ok := w.New.Counts[role]; !ok {
-			return w.refuse(RolesChanged, "a commit cannot remove role %s", role)
+			return w.distrust(RolesChanged, "a commit cannot remove role %s", role)
 		}
 	}
 	if len(w.Old.Counts) != len(w.New.Counts) {
-		return w.refuse(RolesChanged, "a commit cannot add roles: %s", difference(w.Old.Counts, w.New.Counts))
+		return w.distrust(RolesChanged, "a commit cannot add roles: %s", difference(w.Old.Counts, w.New.Counts))
 	}
 	return nil
 }
@@ -74,19 +74,19 @@ func rolesKept(w *write) *Refusal {
 func countsWithDecision(w *write) *Refusal {
 	switch {
 	case !w.decision.written():
-		return w.refuse(DecisionMismatch, "counts change (%s) without their decision", difference(w.Old.Counts, w.New.Counts))
+		return w.distrust(DecisionMismatch, "counts change (%s) without their decision", difference(w.Old.Counts, w.New.Counts))
 	case !w.counts:
-		return w.refuse(DecisionMismatch, "a decision is written without changing a count")
+		return w.distrust(DecisionMismatch, "a decision is written without changing a count")
 	}
 	if _, err := ParseDecision(w.decision.after); err != nil {
-		return w.refuse(InvalidDecision, "the decision to write cannot be read: %v", err)
+		return w.distrust(InvalidDecision, "the decision to write cannot be read: %v", err)
 	}
 	return nil
 }
 
 func termAgrees(w *write) *Refusal {
 	if decision, binding := w.decisionAfter(), w.bindingAfter(); decision.Term != binding.Term {
-		return w.refuse(StaleTerm, "a decision under term %d does not belong to the binding of scaler %s under term %d",
+		return w.distrust(StaleTerm, "a decision under term %d does not belong to the binding of scaler %s under term %d",
 			decision.Term, binding.ScalerName, binding.Term)
 	}
 	return nil
@@ -94,7 +94,7 @@ func termAgrees(w *write) *Refusal {
 
 func vectorAgrees(w *write) *Refusal {
 	if vector := w.decisionAfter().Vector; !maps.Equal(vector, w.New.Counts) {
-		return w.refuse(DecisionMismatch, "the decision's vector is not what the write makes of the counts: %s",
+		return w.distrust(DecisionMismatch, "the decision's vector is not what the write makes of the counts: %s",
 			difference(vector, w.New.Counts))
 	}
 	return nil
@@ -109,11 +109,11 @@ func sequenceGrows(w *write) *Refusal {
 	case !known:
 		return nil
 	case after.DecisionID == before.DecisionID:
-		return w.refuse(StaleDecision, "decision %s was committed before", after.DecisionID)
+		return w.distrust(StaleDecision, "decision %s was committed before", after.DecisionID)
 	case after.Term < before.Term:
-		return w.refuse(StaleTerm, "a decision under term %d cannot follow one under term %d", after.Term, before.Term)
+		return w.distrust(StaleTerm, "a decision under term %d cannot follow one under term %d", after.Term, before.Term)
 	case after.Term == before.Term && after.id().Sequence <= before.id().Sequence:
-		return w.refuse(StaleDecision, "decision %s does not come after %s of the same term", after.DecisionID, before.DecisionID)
+		return w.distrust(StaleDecision, "decision %s does not come after %s of the same term", after.DecisionID, before.DecisionID)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func directionAgrees(w *write) *Refusal {
 	for role, is := range w.New.Counts {
 		was := w.Old.Counts[role]
 		if kind.Grows() && is < was || !kind.Grows() && is > was {
-			return w.refuse(DecisionMismatch, "a commit of kind %s cannot move role %s from %d to %d", kind, role, was, is)
+			return w.distrust(DecisionMismatch, "a commit of kind %s cannot move role %s from %d to %d", kind, role, was, is)
 		}
 	}
 	return nil
@@ -136,9 +136,15 @@ func epochLeads(w *write) *Refusal {
 		return w.refuse(FactsNotAvailable, "which decider leads cannot be told, try again: %v", err)
 	}
 	if id := w.decisionAfter().id(); id.Epoch != epoch.String() {
-		return w.refuse(StaleEpoch, "decision %s is of epoch %s, and epoch %s leads", id, id.Epoch, epoch)
+		return w.refuse(StaleEpoch, "decision %s is of epoch %s, and epoch %s leads: another copy of the decider has taken over, and plans anew", id, id.Epoch, epoch)
 	}
 	return nil
+}
+
+// distrust refuses what the decider checks itself for before it writes.
+func (w *write) distrust(reason Reason, format string, args ...any) *Refusal {
+	return w.refuse(reason, format+". No decider of this version writes that: look for one of another version, or for somebody "+
+		"who uses its ServiceAccount", args...)
 }
 
 // decisionBefore is false when there was none that can be read.
