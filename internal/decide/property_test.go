@@ -3,6 +3,7 @@ package decide_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"pgregory.net/rapid"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -92,6 +94,9 @@ func (run *randomRun) pass(t *rapid.T) {
 // observe changes what is read of the roles.
 func (run *randomRun) observe(t *rapid.T) []scenario.Event {
 	changed := map[string]scenario.Reading{}
+	if run.at == 0 {
+		changed = maps.Clone(run.readings)
+	}
 	for _, r := range run.spec.Roles {
 		_, known := run.readings[r.Name]
 		switch {
@@ -111,6 +116,12 @@ func (run *randomRun) observe(t *rapid.T) []scenario.Event {
 func (run *randomRun) event(t *rapid.T) (e scenario.Event) {
 	if run.spec.Suspend || run.spec.Mode == workerv1.ModeShadow || run.disturbed {
 		return run.recover(t)
+	}
+	if c := meta.FindStatusCondition(run.last.State.Conditions, workerv1.ConditionBlocked); c != nil && c.Reason == workerv1.ReasonBoundsConflict {
+		if rapid.IntRange(0, 3).Draw(t, "fits again") == 0 {
+			run.edit(func(spec *workerv1.ModelDeploymentScalerSpec) { run.newBounds(t, spec, 0) })
+		}
+		return e
 	}
 	rare := 90
 	if run.calm {
@@ -138,7 +149,9 @@ func (run *randomRun) event(t *rapid.T) (e scenario.Event) {
 	case 10:
 		e.TargetRecreated, run.disturbed = run.sameTarget(), true
 	case 11:
-		run.edit(func(spec *workerv1.ModelDeploymentScalerSpec) { run.newBounds(t, spec) })
+		run.edit(func(spec *workerv1.ModelDeploymentScalerSpec) {
+			run.newBounds(t, spec, rapid.SampledFrom([]int32{0, 0, 0, 1}).Draw(t, "below"))
+		})
 	case 12:
 		e.Binding, run.disturbed = binding(rapid.SampledFrom([]string{"garbage", `{"scalerName":"other","scalerUID":"other","term":3}`}).Draw(t, "binding")), true
 	case 13:
@@ -179,11 +192,10 @@ func (run *randomRun) edit(change func(*workerv1.ModelDeploymentScalerSpec)) {
 	run.run.Edit(edited)
 }
 
-// newBounds are bounds that the current counts fit into, mostly.
-func (run *randomRun) newBounds(t *rapid.T, spec *workerv1.ModelDeploymentScalerSpec) {
+// newBounds have ceilings that leave the current counts within them, but for so many.
+func (run *randomRun) newBounds(t *rapid.T, spec *workerv1.ModelDeploymentScalerSpec, below int32) {
 	for i := range spec.Roles {
 		b := &spec.Roles[i]
-		below := rapid.SampledFrom([]int32{0, 0, 0, 1}).Draw(t, "below")
 		b.MaxReplicas = max(run.last.After[b.Name]-below, b.MinReplicas, rapid.Int32Range(1, 20).Draw(t, "new max"))
 	}
 }
