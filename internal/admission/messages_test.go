@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -100,89 +101,57 @@ func TestNoRuleOfTheDefinitionIsMissingFromTheGoldenFile(t *testing.T) {
 	}
 }
 
-// pairPolicy is a policy with everything in it that edits can break.
-const pairPolicy = `{"apiVersion": "worker.gpustack.ai/v1", "kind": "ModelDeploymentScaler", "metadata": {"namespace": "ns", "name": "s1"}, "spec": {
-	"targetRef": {"name": "m1"}, "roles": [{"name": "prefill", "maxReplicas": 8}, {"name": "decode", "maxReplicas": 8}],
-	"ratios": [{"numeratorRole": "prefill", "denominatorRole": "decode", "min": "0.5", "target": "1", "max": "2"}],
-	"algorithm": {"predictive": {"tokenThroughput": {"prefillTargetTokensPerSecond": 2000, "decodeTargetTokensPerSecond": 800},
-		"prefillTokenCapacityPerReplica": 2000, "decodeTokenCapacityPerReplica": 800}},
-	"behavior": {"scaleUp": {"stepPolicy": {"type": "Pods", "value": 2}}}, "rebalance": {"policy": "Priority", "priority": ["decode", "prefill"]}}}`
-
-func schemaMessages(t *testing.T, say func(title, message string)) {
-	const algorithm, ratio = "/spec/algorithm", "/spec/ratios/0"
-	ownBlocks := `{"proportional": {"metric": "QueueDepth", "roleTargets": [{"name": "prefill", "target": 8}, {"name": "decode", "target": 8}]}`
-	for _, c := range [][3]string{ // title, path, value; an empty value removes
-		{"a required field is missing", "/spec/roles/0/maxReplicas", ""},
-		{"a required block is missing", "/spec/targetRef", ""},
-		{"a number under its range", "/spec/sampling", `{"intervalSeconds": 4}`},
-		{"a number over its range", "/spec/roles/0/maxReplicas", `1025`},
-		{"a word where a number belongs", "/spec/roles/0/maxReplicas", `"8"`},
-		{"a word that is not one of those", "/spec/mode", `"Dry"`},
-		{"an empty name", "/spec/targetRef/name", `""`},
-		{"a name that is too long", "/spec/roles/0/name", `"` + strings.Repeat("r", 64) + `"`},
-		{"no roles", "/spec/roles", `[]`},
-		{"too many priorities", "/spec/rebalance/priority", `["decode"` + strings.Repeat(`, "x"`, 16) + `]`},
-		{"a role twice", "/spec/roles/1/name", `"prefill"`},
-		{"a ratio twice", "/spec/ratios/-", `{"numeratorRole": "prefill", "denominatorRole": "decode"}`},
-		{"a priority twice", "/spec/rebalance/priority", `["decode", "decode"]`},
-		{"a quantity that is none", ratio + "/min", `"half"`},
-		{"a quantity of zero", ratio + "/min", `"0"`},
-		{"a quantity below nothing", ratio + "/max", `-1`},
-		{"a quantity that would be rounded up", ratio + "/min", `"0.1n"`},
-		{"a quantity that is too long", ratio + "/min", `"` + strings.Repeat("1", 65) + `"`},
-		{"a tolerance over 1", algorithm, ownBlocks[:len(ownBlocks)-1] + `, "tolerance": "1.01"}}`},
-		{"a minimum over its maximum", "/spec/roles/0/minReplicas", `9`},
-		{"a ratio of a role with itself", ratio + "/denominatorRole", `"prefill"`},
-		{"a ratio's min over its max", "/spec/ratios", `[{"numeratorRole": "prefill", "denominatorRole": "decode", "min": "2", "max": "1"}]`},
-		{"a ratio's target under its min", ratio + "/target", `"0.4"`},
-		{"a ratio's target over its max", ratio + "/target", `3`},
-		{"a ratio's numerator without bounds", ratio + "/numeratorRole", `"prefil"`},
-		{"a ratio's denominator without bounds", ratio + "/denominatorRole", `"decoder"`},
-		{"a role target without bounds", algorithm, strings.Replace(ownBlocks+"}", `"prefill"`, `"encode"`, 1)},
-		{"a priority without bounds", "/spec/rebalance/priority/0", `"router"`},
-		{"two algorithms, Proportional inferred", algorithm, ownBlocks + `, "predictive": {"tokenThroughput": {"serverTargetTokensPerSecond": 1}, "serverTokenCapacityPerReplica": 1}}`},
-		{"two algorithms, one by type", algorithm, ownBlocks + `, "type": "TokenThroughput", "tokenThroughput": {"serverTargetTokensPerSecond": 1}}`},
-		{"two algorithms, the other by type", algorithm, ownBlocks + `, "tokenThroughput": {"serverTargetTokensPerSecond": 1}}`},
-		{"a type without its block", algorithm, `{"type": "Proportional"}`},
-		{"the other type without its block", algorithm, `{"type": "Predictive"}`},
-		{"no algorithm", algorithm, ""},
-		{"a block without capacities", algorithm, `{"tokenThroughput": {}}`},
-		{"a forecast without capacities", algorithm + "/predictive", `{"tokenThroughput": {"prefillTargetTokensPerSecond": 1}}`},
-	} {
-		say(c[0], schemaMessage(t, c[1], c[2], true, false))
-	}
-	say("no type, and no mutating webhook to infer it", schemaMessage(t, algorithm+"/predictive/qLevel", "1", false, false))
-	say("another target", schemaMessage(t, "/spec/targetRef/name", `"m2"`, true, true))
+// schemaCases are edits of a policy that schema and rules refuse. The tests of package webhook send them to a real API server.
+type schemaCases struct {
+	Base  json.RawMessage `json:"base"`
+	Edits []struct {
+		Title string          `json:"title"`
+		Path  string          `json:"path"`
+		Value json.RawMessage `json:"value"`
+	} `json:"edits"`
 }
 
-// schemaMessage is what the API server says of the pair policy with one edit.
-func schemaMessage(t *testing.T, path, value string, webhook, updated bool) string {
-	t.Helper()
-	operation := fmt.Sprintf(`[{"op": "add", "path": %q, "value": %s}]`, path, value)
-	if value == "" {
-		operation = fmt.Sprintf(`[{"op": "remove", "path": %q}]`, path)
+func schemaMessages(t *testing.T, say func(title, message string)) {
+	body, err := os.ReadFile("testdata/schema.yaml")
+	require.NoError(t, err)
+	var cases schemaCases
+	require.NoError(t, yaml.UnmarshalStrict(body, &cases))
+	base := string(cases.Base)
+	for _, c := range cases.Edits {
+		operation := fmt.Sprintf(`[{"op": "add", "path": %q, "value": %s}]`, c.Path, c.Value)
+		if c.Value == nil {
+			operation = fmt.Sprintf(`[{"op": "remove", "path": %q}]`, c.Path)
+		}
+		say(c.Title, schemaMessage(t, stored(t, apply(t, operation, base), true), nil))
 	}
-	stored := apply(t, operation, pairPolicy)
+	say("no type, and no mutating webhook to infer it", schemaMessage(t, stored(t, base, false), nil))
+	other := strings.Replace(base, `"name":"m1"`, `"name":"m2"`, 1)
+	say("another target", schemaMessage(t, stored(t, other, true), stored(t, base, true)))
+}
+
+// stored is a scaler with the defaults of webhook and schema.
+func stored(t *testing.T, object string, webhook bool) map[string]any {
+	t.Helper()
+	if webhook {
+		operations, err := Defaults([]byte(object))
+		require.NoError(t, err)
+		object = apply(t, string(operations), object)
+	}
+	var decoded map[string]any
+	require.NoError(t, utiljson.Unmarshal([]byte(object), &decoded))
 	definition, err := crd.Scalers()
 	require.NoError(t, err)
-	store := func(object string) map[string]any {
-		value := object
-		if webhook {
-			operations, err := Defaults([]byte(object))
-			require.NoError(t, err)
-			value = apply(t, string(operations), object)
-		}
-		var decoded map[string]any
-		require.NoError(t, utiljson.Unmarshal([]byte(value), &decoded))
-		definition.Default(decoded)
-		return decoded
-	}
-	var old map[string]any
-	if updated {
-		old = store(pairPolicy)
-	}
-	errs := definition.Validate(t.Context(), store(stored), old)
-	require.NotEmpty(t, errs, path)
+	definition.Default(decoded)
+	return decoded
+}
+
+// schemaMessage is what the API server says of a scaler that it does not store.
+func schemaMessage(t *testing.T, object, old map[string]any) string {
+	t.Helper()
+	definition, err := crd.Scalers()
+	require.NoError(t, err)
+	errs := definition.Validate(t.Context(), object, old)
+	require.NotEmpty(t, errs)
 	return invalid("s1", errs, nil).response.Result.Message
 }
 

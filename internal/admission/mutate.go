@@ -33,7 +33,7 @@ func mutateScaler(_ context.Context, r *admissionv1.AdmissionRequest) verdict {
 // be read.
 func Defaults(object []byte) ([]byte, error) {
 	scaler, sent, err := readScaler(object)
-	if err != nil || sent == nil || scaler.DeletionTimestamp != nil {
+	if readable := err == nil && sent != nil; !readable || scaler.DeletionTimestamp != nil {
 		return nil, nil
 	}
 	return defaults(scaler.Spec, sent)

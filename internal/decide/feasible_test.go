@@ -82,7 +82,7 @@ func TestFeasible(t *testing.T) {
 // named is needed for that.
 func TestFeasibleAgreesWithBruteForce(t *testing.T) {
 	const wanted = 120_000
-	r := rand.New(rand.NewPCG(5, 200_000)) //nolint:gosec // repeatable, not secret
+	r := rand.New(rand.NewPCG(5, 200_000))
 	var proofs, witnesses, undecided int
 	for range wanted {
 		bounds, ratios := smallPolicy(r)

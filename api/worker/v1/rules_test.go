@@ -70,7 +70,7 @@ func TestRulesBetweenFields(t *testing.T) {
 		{"a ratio's numerator must be scaled", "token-throughput", edits{"spec.ratios.0.numeratorRole": "prefil"}, "spec.ratios", "every numeratorRole of ratios needs an entry in roles"},
 		{"a ratio's denominator must be scaled", "token-throughput", edits{"spec.ratios.0.denominatorRole": "decoder"}, "spec.ratios", "every denominatorRole of ratios needs an entry in roles"},
 		{"a target's role must be scaled", "proportional", edits{"spec.algorithm.proportional.roleTargets.0.name": "servers"}, "spec.algorithm.proportional.roleTargets", "needs an entry in roles"},
-		{"a priority must be a scaled role", "token-throughput", edits{"spec.rebalance.priority.0": "router"}, "spec.rebalance.priority", "no entry in roles for the priority router"},
+		{"a priority must be a scaled role", "token-throughput", edits{"spec.rebalance.priority.0": "router"}, "spec.rebalance.priority", "role router of rebalance.priority needs an entry in roles"},
 		{"priorities may leave roles out", "token-throughput", edits{"spec.rebalance.priority": []any{"decode"}}, "", ""},
 		{"no priorities are allowed", "token-throughput", edits{"spec.rebalance.priority": []any{}}, "", ""},
 
