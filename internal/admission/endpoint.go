@@ -57,7 +57,7 @@ func (e *endpoint) judgeSafely(ctx context.Context, r *admissionv1.AdmissionRequ
 				zap.String("resource", r.Resource.Resource), zap.String("namespace", r.Namespace), zap.String("name", r.Name),
 				zap.ByteString("stack", debug.Stack()))
 			v = refused(outcomePanic, metav1.Status{
-				Message: "the webhook failed while judging this write, which is a defect; it is refused to be safe",
+				Message: "the webhook failed while judging this write, which is a defect: it is refused to be safe, and the log of the webhook tells the cause",
 				Reason:  metav1.StatusReasonInternalError, Code: http.StatusInternalServerError,
 			})
 		}
