@@ -24,7 +24,7 @@ func judgeAll(ctx context.Context, manifests []manifest, namespace string) (vali
 		return validateReport{}, err
 	}
 	for i := range manifests {
-		manifests[i].inNamespace(namespace)
+		manifests[i].complete(namespace)
 	}
 	report := validateReport{Scalers: []scalerReport{}}
 	for i := range manifests {
@@ -122,10 +122,20 @@ func (m *manifest) is(group, kind string) bool {
 	return m.text("kind") == kind && strings.HasPrefix(m.text("apiVersion"), group+"/")
 }
 
-// inNamespace puts an object that names no namespace into one, as kubectl does.
-func (m *manifest) inNamespace(namespace string) {
-	if metadata, is := m.object["metadata"].(map[string]any); is && m.text("metadata", "namespace") == "" {
+// complete gives an object the namespace and the name that it gets on its way to storage.
+func (m *manifest) complete(namespace string) {
+	if m.object["metadata"] == nil {
+		m.object["metadata"] = map[string]any{}
+	}
+	metadata, is := m.object["metadata"].(map[string]any)
+	if !is {
+		return // which is told as a mistake
+	}
+	if m.text("metadata", "namespace") == "" {
 		metadata["namespace"] = namespace
+	}
+	if prefix := m.text("metadata", "generateName"); prefix != "" && m.text("metadata", "name") == "" {
+		metadata["name"] = prefix + "12345"
 	}
 }
 
