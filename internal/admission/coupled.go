@@ -21,9 +21,7 @@ func coupledRoles(spec workerv1.ModelDeploymentScalerSpec) (errs field.ErrorList
 	if spec.Algorithm.Proportional == nil {
 		return nil
 	}
-	targeted := func(role string) bool {
-		return slices.ContainsFunc(spec.Algorithm.Proportional.RoleTargets, func(t workerv1.RoleTarget) bool { return t.Name == role })
-	}
+	targeted := hasTarget(spec)
 	for i, role := range spec.Roles {
 		if !targeted(role.Name) && !hasPartner(spec, role.Name, targeted) {
 			errs = append(errs, field.Invalid(rolesPath.Index(i).Child("name"), role.Name,
@@ -31,6 +29,28 @@ func coupledRoles(spec workerv1.ModelDeploymentScalerSpec) (errs field.ErrorList
 		}
 	}
 	return errs
+}
+
+// hasTarget says of a role whether Proportional sizes it by a target of its own.
+func hasTarget(spec workerv1.ModelDeploymentScalerSpec) func(role string) bool {
+	return func(role string) bool {
+		return spec.Algorithm.Proportional != nil && slices.ContainsFunc(spec.Algorithm.Proportional.RoleTargets,
+			func(t workerv1.RoleTarget) bool { return t.Name == role })
+	}
+}
+
+// adviceOnFollowers warns about roles that another one sizes by a ratio without target: they move only when its min and max
+// make them (D21).
+func adviceOnFollowers(spec workerv1.ModelDeploymentScalerSpec, sized func(role string) bool) (warnings []string) {
+	aimed := spec
+	aimed.Ratios = slices.DeleteFunc(slices.Clone(spec.Ratios), func(r workerv1.Ratio) bool { return r.Target == nil })
+	for _, role := range spec.Roles {
+		if !sized(role.Name) && hasPartner(spec, role.Name, sized) && !hasPartner(aimed, role.Name, sized) {
+			warnings = append(warnings, fmt.Sprintf("role %s follows another role by a ratio without target, so it moves only when min or max "+
+				"of the ratio make it: give the ratio a target", role.Name))
+		}
+	}
+	return warnings
 }
 
 // hasPartner says whether a ratio, in either direction, couples the role directly to one that is sized.
@@ -52,6 +72,9 @@ func adviceOnPolicy(spec workerv1.ModelDeploymentScalerSpec) (warnings []string)
 	}
 	if !priority && len(spec.Rebalance.Priority) > 0 {
 		warnings = append(warnings, "spec.rebalance.priority has no effect unless spec.rebalance.policy is Priority")
+	}
+	if spec.Algorithm.Proportional != nil {
+		warnings = append(warnings, adviceOnFollowers(spec, hasTarget(spec))...)
 	}
 	return warnings
 }

@@ -179,6 +179,7 @@ func sayTo(t *testing.T, say func(title, message string), title, object string, 
 		lines = append(lines, response.Result.Message)
 	}
 	for _, warning := range response.Warnings {
+		require.Less(t, len(warning), 256, "the API server may cut it")
 		lines = append(lines, "Warning: "+warning)
 	}
 	require.NotEmpty(t, lines, title)
@@ -214,6 +215,9 @@ func policyMessages(t *testing.T, say func(title, message string)) {
 		{"roles without bounds", policy("decode", "", proportional("decode")), pair},
 		{"a count outside of its bounds", server, deploymentOf(bigger)},
 		{"counts outside of a ratio", banded("a:1:9 b:1:9", "a/b:2:3"), deploymentOf(roleOf("a", observe.Server), roleOf("b", observe.Server))},
+		{"a role that follows without a target ratio", strings.Replace(policy("prefill decode", "prefill/decode", proportional("decode")), `, "target": "1"`, `, "min": "1"`, 1), nil},
+		{"an Encode role that follows without a target ratio", strings.Replace(policy("encode prefill decode", "encode/prefill", tokens(prefillTokens+decodeTokens)),
+			`, "target": "1"`, `, "max": "1"`, 1), pair},
 		{"windows that do not help", policy("a", "", `{"type": "TokenThroughput", "tokenThroughput": {"stableWindowSeconds": 60, "panicWindowSeconds": 60}}`), nil},
 		{"a priority list without effect", queueDepth(`"rebalance": {"policy": "Opposing", "priority": ["server"]}, `), nil},
 		{"the policy Priority without a list", queueDepth(`"rebalance": {"policy": "Priority"}, `), nil},

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -73,6 +74,12 @@ func adviceOnTarget(spec workerv1.ModelDeploymentScalerSpec, live target.Deploym
 			warnings = append(warnings, fmt.Sprintf("the present count of role %s, %d, is outside of %d to %d: planning stops with BoundsConflict "+
 				"until the bounds include it", role.Name, role.Replicas, b.MinReplicas, b.MaxReplicas))
 		}
+	}
+	if tokenThroughput(spec.Algorithm) != nil {
+		warnings = append(warnings, adviceOnFollowers(spec, func(name string) bool {
+			role, _ := live.Role(name)
+			return role.Kind != observe.Encode
+		})...)
 	}
 	if len(missing) > 0 {
 		warnings = append(warnings, fmt.Sprintf("spec.roles has no bounds for %s of ModelDeployment %s: planning stops with "+
