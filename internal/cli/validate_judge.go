@@ -28,7 +28,7 @@ func judgeAll(ctx context.Context, manifests []manifest, namespace string) (vali
 	}
 	report := validateReport{Scalers: []scalerReport{}}
 	for i := range manifests {
-		if m := &manifests[i]; m.is(workerv1.GroupName, workerv1.Kind) {
+		if m := &manifests[i]; m.text("kind") == workerv1.Kind {
 			j := judging{scalerReport: reportOf(m), manifest: m, definition: definition, target: targetOf(m, manifests)}
 			if err := j.judge(ctx); err != nil {
 				return report, fmt.Errorf("judging %s of %s: %w", j.object(), m.file, err)
@@ -53,7 +53,8 @@ type judging struct {
 func (j *judging) judge(ctx context.Context) error {
 	object := j.manifest.object
 	delete(object, "status") // a client cannot write it
-	if version := j.manifest.text("apiVersion"); !slices.Contains(workerv1.Versions, strings.TrimPrefix(version, workerv1.GroupName+"/")) {
+	version := j.manifest.text("apiVersion")
+	if group, name, _ := strings.Cut(version, "/"); group != workerv1.GroupName || !slices.Contains(workerv1.Versions, name) {
 		j.found("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", workerv1.Kind, version))
 		return nil
 	}
@@ -117,11 +118,6 @@ func defaulted(object map[string]any) (map[string]any, error) {
 	return after, err
 }
 
-// is says whether the object is of the kind, in whatever version.
-func (m *manifest) is(group, kind string) bool {
-	return m.text("kind") == kind && strings.HasPrefix(m.text("apiVersion"), group+"/")
-}
-
 // complete gives an object the namespace and the name that it gets on its way to storage.
 func (m *manifest) complete(namespace string) {
 	if m.object["metadata"] == nil {
@@ -141,12 +137,13 @@ func (m *manifest) complete(namespace string) {
 
 // targetOf is the deployment that the scaler names; nil when it is not among the manifests.
 func targetOf(scaler *manifest, manifests []manifest) *manifest {
-	i := slices.IndexFunc(manifests, func(m manifest) bool {
-		return m.is(target.GroupName, target.Kind) && m.text("metadata", "name") == scaler.text("spec", "targetRef", "name") &&
-			m.text("metadata", "namespace") == scaler.text("metadata", "namespace")
-	})
-	if i < 0 {
-		return nil
+	for i := range manifests {
+		m := &manifests[i]
+		if m.text("kind") == target.Kind && strings.HasPrefix(m.text("apiVersion"), target.GroupName+"/") &&
+			m.text("metadata", "name") == scaler.text("spec", "targetRef", "name") &&
+			m.text("metadata", "namespace") == scaler.text("metadata", "namespace") {
+			return m
+		}
 	}
-	return &manifests[i]
+	return nil
 }
