@@ -125,7 +125,7 @@ func schemaMessages(t *testing.T, say func(title, message string)) {
 		say(c.Title, schemaMessage(t, stored(t, apply(t, operation, base), true), nil))
 	}
 	say("no type, and no mutating webhook to infer it", schemaMessage(t, stored(t, base, false), nil))
-	other := strings.Replace(base, `"name":"m1"`, `"name":"m2"`, 1)
+	other := strings.Replace(base, `"name":"chat"`, `"name":"m2"`, 1)
 	say("another target", schemaMessage(t, stored(t, other, true), stored(t, base, true)))
 }
 

@@ -293,6 +293,9 @@ func TestTheFenceHoldsOnARealAPIServer(t *testing.T) {
 	require.NoError(t, merge(t, theirs, "m1", counts(9)))
 
 	t.Run("scalers get their defaults and a judgement", func(t *testing.T) { judgeScalers(t, w) })
+	t.Run("what is refused reads as in the golden file", func(t *testing.T) { sameSentences(t, w) })
+	t.Run("targets are read live", func(t *testing.T) { readsLive(t, w) })
+	t.Run("letting go works, whatever the target has become", func(t *testing.T) { lettingGoWorks(t, w) })
 	t.Run("an outage lets nothing unchecked through, and all else", func(t *testing.T) { withoutWebhook(t, w) })
 }
 
@@ -338,7 +341,7 @@ func judgeScalers(t *testing.T, w *world) {
 
 	w.user.warnings.take()
 	create(t, scalers, policy("s4", "m1"))
-	require.Contains(t, w.user.warnings.take(), "role server has 9 replicas now, outside of 1 to 4")
+	require.Contains(t, w.user.warnings.take(), "the present count of role server, 9, is outside of 1 to 4")
 }
 
 func TestLiveReadsTellAbsenceFromFailure(t *testing.T) {
