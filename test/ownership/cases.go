@@ -136,14 +136,14 @@ func by(actor Actor) iter.Seq[Case] {
 	}
 }
 
-// Sample is the table for a real API server: of several ways to be the same to every rule (an actor that is not the decider, a
-// decision that a user may not write anyway, a binding that the decider may not install anyway) one is enough there. The
-// actors that are not the decider take turns.
+// Sample is the table for a real API server: of several changes that are the same to every rule (a decision that a user may not
+// write anyway, a binding that the decider may not install anyway, ways to move counts) one or two are enough there. The actors
+// that are not the decider take turns.
 func Sample() iter.Seq[Case] {
 	return func(yield func(Case) bool) {
 		others, turn := Actors[1:], 0
 		for c := range by(User) {
-			if !slices.Contains(decisions[:4], c.Decision) {
+			if !slices.Contains([]Counts{SameCounts, Grow, DropRole, OmitCount}, c.Counts) || !slices.Contains(decisions[:4], c.Decision) {
 				continue
 			}
 			c.Actor = others[turn%len(others)]
@@ -153,7 +153,7 @@ func Sample() iter.Seq[Case] {
 			}
 		}
 		for c := range by(Decider) {
-			if slices.Contains(counts[:6], c.Counts) && slices.Contains(bindings[:5], c.Binding) && !yield(c) {
+			if slices.Contains([]Counts{SameCounts, Grow, Shrink, RenameRole}, c.Counts) && slices.Contains(bindings[:4], c.Binding) && !yield(c) {
 				return
 			}
 		}

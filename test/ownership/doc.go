@@ -2,7 +2,7 @@
 // deployment, against the table in package fence and against a real API server with the real webhook, and the recipes of
 // docs/gitops.md, as they are printed there.
 //
-// What is expected comes from the spec ("Binding fence") and the decisions D34, D35, D38, D46, D47 and D52 alone: nothing
-// here uses the codec or the rules of package fence, so a mistake there is not repeated here. Package fence's tests import
-// the table; nothing else does.
+// What the table expects comes from the spec ("Binding fence") and the decisions D34, D35, D38, D46, D47 and D52 alone: it
+// uses neither the codec nor the rules of package fence, so a mistake there is not repeated here. Package fence's tests import
+// it; nothing else does.
 package ownership
