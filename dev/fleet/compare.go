@@ -16,9 +16,10 @@ const callTimeout = 5 * time.Second
 
 // record is what the fleet has put into the cluster for one instance.
 type record struct {
-	key      sim.Key
-	members  []member
-	workload string // UID; empty before it is created
+	key       sim.Key
+	members   []member
+	workload  string // UID; empty before it is created
+	evictions int    // of the instance, as far as the cluster knows
 }
 
 // compare writes the difference between the world and the cluster. A server that cannot be reached ends the pass; the next
@@ -117,7 +118,9 @@ func (p *pass) instance(ctx context.Context, s state, i sim.Instance) {
 	case sim.Settling:
 		p.release(ctx, r, i)
 	default:
-		p.keep(ctx, s, i, r)
+		if r.evictions == i.Evictions || p.evict(ctx, r, i) {
+			p.keep(ctx, s, i, r)
+		}
 	}
 }
 

@@ -67,6 +67,19 @@ func (f *Fleet) Restart(namespace, pod string) error {
 	return nil
 }
 
+// Evict a ready Pod as Kueue does: its instance loses its quota and its requests, its Pods are replaced, and it waits for quota
+// again, behind all others. If there is room left, it comes back at once.
+func (f *Fleet) Evict(namespace, pod string) error {
+	served, ok := f.listeners.find(name{namespace, pod})
+	if !ok {
+		return fmt.Errorf("evicting Pod %s/%s: it does not serve", namespace, pod)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.world.Evict(served.key, served.id)
+	return nil
+}
+
 // Serving lists the addresses, host:port, that the fleet listens on.
 func (f *Fleet) Serving() []string { return f.listeners.addresses() }
 

@@ -10,7 +10,7 @@
 // real cluster it would fight their owners. It is in none of the images.
 //
 // The demo, the end-to-end harness and tests embed it: New, Run until the context ends, and knobs that work in between
-// (SetTraffic, SetQuota, Abort, Break, Restart). The world goes on while the API server is away, and what has happened is
+// (SetTraffic, SetQuota, Abort, Break, Restart, Evict). The world goes on while the API server is away, and what has happened is
 // told when it is back.
 //
 // One goroutine moves the world by the clock, another compares it with the informers' caches at every tick and writes the

@@ -260,6 +260,31 @@ func TestRestartedContainerCountsFromZero(t *testing.T) {
 	require.Less(t, value(t, page, "vllm:prompt_tokens_total"), 5000.)
 }
 
+func TestEvictedInstanceComesBackWhenThereIsRoom(t *testing.T) {
+	s := newStage(t, func(o *Options) { o.World.Quota = map[string]int{"a100": 2} })
+	s.deploy("qwen", "vLLM", role{name: "server", kind: "Server", replicas: 2})
+	s.becomes("qwen", "server/0 ready", "server/1 ready")
+	pod, _ := s.endpoint("qwen", 0)
+	w, err := s.dynamic.Resource(workloads).Namespace(s.namespace).Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: new(int64(patience.Seconds()))})
+	require.NoError(t, err)
+	s.SetQuota("a100", 1)
+	require.NoError(t, s.Evict(s.namespace, pod))
+	told := false
+	for event := range w.ResultChan() {
+		if told = told || strings.Contains(fmt.Sprint(event.Object), "type:Evicted"); told {
+			w.Stop()
+		}
+	}
+	require.True(t, told, "a Workload says that it was evicted")
+	s.becomes("qwen", "server/0 pending", "server/1 ready")
+	s.workloads(2)
+	s.SetQuota("a100", 2)
+	s.becomes("qwen", "server/0 ready", "server/1 ready")
+	again, _ := s.endpoint("qwen", 0)
+	require.NotEqual(t, pod, again, "its Pod was replaced")
+	require.ErrorContains(t, s.Evict(s.namespace, pod), "does not serve")
+}
+
 func TestPodDeletedByHandIsReplaced(t *testing.T) {
 	s := newStage(t, nil)
 	s.deploy("qwen", "vLLM", role{name: "server", kind: "Server", replicas: 2})

@@ -46,6 +46,16 @@ func setConditions(w *unstructured.Unstructured, admitted bool, now time.Time) {
 	w.Object["status"] = map[string]any{"conditions": conditions}
 }
 
+// setEvicted says that a Workload has lost its quota to another.
+func setEvicted(w *unstructured.Unstructured, now time.Time) {
+	const reason, message = "Preempted", "preempted for another workload"
+	w.Object["status"] = map[string]any{"conditions": []any{
+		condition("QuotaReserved", false, reason, message, now),
+		condition("Admitted", false, reason, message, now),
+		condition("Evicted", true, reason, message, now),
+	}}
+}
+
 func condition(kind string, holds bool, reason, message string, now time.Time) map[string]any {
 	status := "False"
 	if holds {

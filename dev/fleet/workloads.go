@@ -45,6 +45,24 @@ func (p *pass) compose(ctx context.Context, s state, i sim.Instance, r *record) 
 	})
 }
 
+// evict tells of an eviction: the Workload says so first, then the Pods are replaced. What is left of the old ones becomes stray,
+// with their Workload.
+func (p *pass) evict(ctx context.Context, r *record, i sim.Instance) bool {
+	if w := p.workloads[r.workload]; w != nil && !p.call(ctx, func(ctx context.Context) error {
+		changed := w.DeepCopy()
+		setEvicted(changed, p.now)
+		_, err := p.dynamic.Resource(workloads).Namespace(w.GetNamespace()).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+		return err
+	}) {
+		return false
+	}
+	for _, m := range r.members {
+		p.listeners.shut(m.pod, true)
+	}
+	*r = record{key: r.key, members: make([]member, len(r.members)), evictions: i.Evictions}
+	return true
+}
+
 func (p *pass) deleteWorkload(ctx context.Context, w *unstructured.Unstructured) bool {
 	uid := w.GetUID()
 	return p.call(ctx, func(ctx context.Context) error {

@@ -33,6 +33,8 @@ type Instance struct {
 	// Started is when its engine started last; Restarts counts the starts after the first.
 	Started  time.Time
 	Restarts int
+	// Evictions counts how often its quota was taken away.
+	Evictions int
 	// Running and Waiting requests; zero without an engine.
 	Running, Waiting int
 }
@@ -41,16 +43,17 @@ type Instance struct {
 func (i Instance) Admitted() bool { return i.State != Pending }
 
 type instance struct {
-	id       int
-	role     target.Role
-	ordinal  int
-	state    State
-	created  float64
-	since    float64
-	eligible bool
-	started  float64
-	restarts int
-	engine   *Engine // while Ready
+	id        int
+	role      target.Role
+	ordinal   int
+	state     State
+	created   float64 // when it began to wait for quota
+	since     float64
+	eligible  bool
+	started   float64
+	restarts  int
+	evictions int
+	engine    *Engine // while Ready
 }
 
 // Instances of a deployment, by role in spec order, then by ordinal.
@@ -63,7 +66,7 @@ func (w *World) Instances(key Key) []Instance {
 	for n, i := range d.instances {
 		list[n] = Instance{
 			ID: i.id, Role: i.role, Ordinal: i.ordinal, State: i.state, Since: w.at(i.since),
-			Eligible: i.eligible, Started: w.at(i.started), Restarts: i.restarts,
+			Eligible: i.eligible, Started: w.at(i.started), Restarts: i.restarts, Evictions: i.evictions,
 		}
 		if i.engine != nil {
 			list[n].Running, list[n].Waiting = i.engine.Running(), i.engine.Waiting()
@@ -98,6 +101,20 @@ func (w *World) Restart(key Key, id int) {
 	w.kill(d, i)
 	i.restarts++
 	i.enter(Starting, w.now)
+}
+
+// Evict takes the quota of an instance away: its engine dies, and it waits for quota again, behind all others. One that has none,
+// or is on its way out, is left alone.
+func (w *World) Evict(key Key, id int) {
+	d, i := w.instance(key, id)
+	if i == nil || i.state != Starting && i.state != Ready || d.retiring(i) {
+		return
+	}
+	w.kill(d, i)
+	i.evictions++
+	i.created = w.now
+	i.enter(Pending, w.now)
+	w.shape(d) // one that is no longer wanted has nothing left to retire
 }
 
 // Lose takes an instance out of the world, as when its Pod was deleted from outside or its node died. Its ordinal, if it is
@@ -145,7 +162,7 @@ func (w *World) drop(d *deployment, i *instance) {
 }
 
 // shape brings the set of instances in line with the spec as far as that needs no protocol: missing ordinals are created,
-// surplus ones that never had quota vanish. The others wait for their retirement.
+// surplus ones without quota vanish. The others wait for their retirement.
 func (w *World) shape(d *deployment) {
 	for n := len(d.instances) - 1; n >= 0; n-- {
 		if i := d.instances[n]; i.state == Pending && !d.wants(i) {

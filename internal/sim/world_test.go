@@ -243,6 +243,39 @@ func TestRestartedEngineCountsFromZero(t *testing.T) {
 	require.Positive(t, w.Totals(key).Lost)
 }
 
+func TestEvictedInstanceWaitsBehindTheOthers(t *testing.T) {
+	o := options()
+	o.Quota = map[string]int{"a100": 2}
+	w := newWorld(t, o)
+	w.Apply(spec(1, role("server", observe.Server, 3)), "m")
+	w.SetTraffic(key, Constant(5, 500, 100))
+	w.until(20 * time.Second)
+	w.states("server/0 Ready", "server/1 Ready", "server/2 Pending")
+	evicted := w.Instances(key)[0]
+	w.Evict(key, evicted.ID)
+	w.states("server/0 Pending", "server/1 Ready", "server/2 Pending")
+	require.Positive(t, w.Totals(key).Lost)
+	w.until(30 * time.Second)
+	w.states("server/0 Pending", "server/1 Ready", "server/2 Ready")
+	w.Evict(key, evicted.ID)
+	require.Equal(t, 1, w.Instances(key)[0].Evictions, "it had no quota to lose")
+	w.SetQuota("a100", 3)
+	w.until(40 * time.Second)
+	w.states("server/0 Ready", "server/1 Ready", "server/2 Ready")
+	require.Equal(t, evicted.ID, w.Instances(key)[0].ID)
+
+	t.Run("and one that is no longer wanted is gone", func(t *testing.T) {
+		w.SetTraffic(key, nil)
+		w.Apply(spec(2, role("server", observe.Server, 1)), "m")
+		w.until(40200 * time.Millisecond)
+		w.retiring(target.RetirementAdmitted, 2)
+		w.Evict(key, w.Instances(key)[2].ID)
+		w.states("server/0 Ready", "server/1 Ready", "server/2 Ready") // it is retiring already
+		w.Evict(key, w.Instances(key)[1].ID)
+		w.states("server/0 Ready", "server/2 Ready")
+	})
+}
+
 func TestLostInstanceStartsAnew(t *testing.T) {
 	w := newWorld(t, options())
 	w.Apply(spec(1, role("server", observe.Server, 2)), "m")
@@ -308,7 +341,7 @@ func TestTheWorldKeepsItsRules(t *testing.T) {
 		generation, ids := int64(0), map[int]string{}
 		for second := 0; second < 120; second += rapid.IntRange(1, 10).Draw(t, "pause") {
 			w.Step(at.Add(time.Duration(second) * time.Second))
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0, 1:
 				generation++
 				w.Apply(spec(generation, role("p", observe.Prefill, int32(rapid.IntRange(1, 5).Draw(t, "p"))),
@@ -320,6 +353,10 @@ func TestTheWorldKeepsItsRules(t *testing.T) {
 			case 4:
 				if list := w.Instances(key); len(list) > 0 {
 					w.Lose(key, list[rapid.IntRange(0, len(list)-1).Draw(t, "victim")].ID)
+				}
+			case 5:
+				if list := w.Instances(key); len(list) > 0 {
+					w.Evict(key, list[rapid.IntRange(0, len(list)-1).Draw(t, "evicted")].ID)
 				}
 			}
 			require.LessOrEqual(t, w.Quota()["a100"], o.Quota["a100"])
