@@ -3,6 +3,7 @@ package decide
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gpustack.ai/model-deployment-scaler/internal/fence"
@@ -107,12 +108,23 @@ func (p *pass) why(c *Commit) string {
 			continue
 		}
 		asked := fmt.Sprintf("%s recommends %d", r.reason, r.raw)
-		if r.first != "" {
-			asked += ", " + r.first + " decides"
+		if rule := r.decidedBy(); rule != "" {
+			asked += ", " + rule + " decides"
 		}
 		moved = append(moved, fmt.Sprintf("%s from %d to %d (%s)", r.Name, r.Replicas, r.count, asked))
 	}
 	return short(fmt.Sprintf("%s: %s", c.Kind, strings.Join(moved, "; ")))
+}
+
+// decidedBy is the rule that brought the count to where it is; empty when the algorithm alone did. The role's reason names the
+// first rule that acted instead (D23).
+func (r *role) decidedBy() string {
+	for _, s := range slices.Backward(r.trace) {
+		if s.Rule != "" && s.Stage != StageRecommend {
+			return s.Rule
+		}
+	}
+	return ""
 }
 
 // keepRoles moves this pass's view of the roles into the memory.

@@ -110,6 +110,13 @@ func TestDonation(t *testing.T) {
 	}
 }
 
+func TestEventsOfATransferNameIt(t *testing.T) {
+	require.Equal(t, "donate: giver from 3 to 2 (Proportional recommends 2, Rebalance decides)", Plan(refused().Input).Commit.Why,
+		"the window that holds the giver back did not decide")
+	require.Equal(t, "acquire: taker from 2 to 3 (Proportional recommends 3, Rebalance decides)", Plan(leaving().Input).Commit.Why,
+		"the refusal that holds the taker back did not decide")
+}
+
 func TestDonorsAreTakenInTheOrderOfPriority(t *testing.T) {
 	s := with(named("a", observe.Server, 3), named("b", observe.Server, 3), named("c", observe.Server, 3), named("d", observe.Server, 3))
 	for _, name := range []string{"a", "b", "c", "d"} {
