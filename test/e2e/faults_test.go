@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -133,20 +134,20 @@ func TestABrokenEngineDisturbsNobodyElse(t *testing.T) {
 	}
 	s.Fleet.SetTraffic(s.namespace, "sound", busy)
 	for _, fault := range []fleet.Fault{fleet.Hangs, fleet.Garbage} {
-		require.NoError(t, s.Fleet.Break(s.namespace, s.pod("broken", "0"), fault))
+		require.NoError(t, s.Fleet.Break(s.namespace, s.pod("broken", "server", "0"), fault))
 		s.reports("broken", workerv1.ConditionMetricsReady, metav1.ConditionFalse, workerv1.ReasonWaitingForMetrics,
 			"role server: not every replica is in the readings")
-		require.NoError(t, s.Fleet.Break(s.namespace, s.pod("broken", "0"), fleet.Healthy))
+		require.NoError(t, s.Fleet.Break(s.namespace, s.pod("broken", "server", "0"), fleet.Healthy))
 		s.reports("broken", workerv1.ConditionMetricsReady, metav1.ConditionTrue, workerv1.ReasonObserved)
 	}
 	s.eventually("the other deployment grows as ever", func() bool { return s.replicas("sound") >= 4 })
 	require.Equal(t, int32(2), s.replicas("broken"), "nothing shrinks nor grows on what is not known")
 }
 
-// pod of an instance.
-func (s *stage) pod(deployment, ordinal string) string {
+// pod of an instance of one Pod.
+func (s *stage) pod(deployment, role, ordinal string) string {
 	s.t.Helper()
-	selector := target.PodSelector(deployment).String() + "," + target.OrdinalLabel + "=" + ordinal
+	selector := fmt.Sprintf("%s,%s=%s,%s=%s", target.PodSelector(deployment), target.ComponentLabel, role, target.OrdinalLabel, ordinal)
 	pods, err := s.Kube.CoreV1().Pods(s.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: selector})
 	require.NoError(s.t, err)
 	require.Len(s.t, pods.Items, 1)

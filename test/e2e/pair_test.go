@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
-	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
 const pair = `
@@ -49,14 +48,8 @@ func TestAPairMovesTogether(t *testing.T) {
 	record := s.record("pair")
 
 	s.Fleet.SetTraffic(s.namespace, "pair", busy)
-	s.eventually("both grow", func() bool { return counts(s.deployment("pair")) == [2]int32{2, 4} && s.ready("pair") == 6 })
+	s.eventually("both grow", func() bool { return s.counts("pair", 2, 4) && s.ready("pair") == 6 })
 	s.Fleet.SetTraffic(s.namespace, "pair", quiet)
-	s.eventually("both come back", func() bool { return counts(s.deployment("pair")) == [2]int32{1, 2} })
-
-	record.stop()
-	for _, version := range record.versions {
-		require.Equal(t, 2*version.Roles[0].Replicas, version.Roles[1].Replicas, "one write moves both, so the ratio holds in every version")
-	}
+	s.eventually("both come back", func() bool { return s.counts("pair", 1, 2) })
+	record.keeps(s.limits("pair", 4, 2)) // one write moves both, so the ratio holds in every version
 }
-
-func counts(d target.Deployment) [2]int32 { return [2]int32{d.Roles[0].Replicas, d.Roles[1].Replicas} }

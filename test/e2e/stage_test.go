@@ -159,6 +159,11 @@ func (s *stage) deployment(name string) target.Deployment {
 
 func (s *stage) replicas(name string) int32 { return s.deployment(name).Roles[0].Replicas }
 
+// counts says whether the roles have these replicas, in the order of the spec.
+func (s *stage) counts(name string, want ...int32) bool {
+	return slices.EqualFunc(s.deployment(name).Roles, want, func(r target.Role, n int32) bool { return r.Replicas == n })
+}
+
 // reports waits until a condition of a scaler is as wanted, with a message that contains the words.
 func (s *stage) reports(scaler, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	s.t.Helper()
