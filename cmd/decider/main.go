@@ -15,7 +15,7 @@ observations into replica counts and writes those to the ModelDeployments that i
 more: the holder of the Lease works, the others stand by.
 
 Example, against the cluster of $KUBECONFIG and one local sampler:
-  decider --namespace default --insecure-loopback --sampler-addresses 127.0.0.1:9443`
+  decider --namespace default --insecure-loopback --sampler-addresses 127.0.0.1:9443 --grpc-address 127.0.0.1:9444`
 
 func main() {
 	options := decider.NewOptions()

@@ -17,6 +17,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/process"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
+	"gpustack.ai/model-deployment-scaler/internal/stream/observations"
 )
 
 // heartbeatEvery is how often a token goes through the queue of passes, to prove that workers take from it.
@@ -41,6 +42,7 @@ type leader struct {
 	workers   int
 	heartbeat *process.Heartbeat
 
+	view     *observations.View // of what is observed and planned, for those who watch
 	readings *readings
 	schedule *schedule
 	memories *memories

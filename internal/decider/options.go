@@ -37,6 +37,8 @@ type Options struct {
 	SamplerServerName string
 	TLS               certs.Files
 	InsecureLoopback  bool
+
+	ServingOptions
 }
 
 // NewOptions are the defaults.
@@ -47,6 +49,7 @@ func NewOptions() *Options {
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second,
 		SamplerSelector: "app.kubernetes.io/name=model-deployment-scaler,app.kubernetes.io/component=sampler",
 		SamplerPort:     9443, SamplerServerName: "sampler.model-deployment-scaler.svc",
+		ServingOptions: ServingOptions{GRPCAddress: ":9443", ServiceName: "decider.model-deployment-scaler.svc"},
 	}
 }
 
@@ -68,6 +71,7 @@ func (o *Options) Groups() []process.FlagGroup {
 		{Title: "Cluster", Flags: o.clusterFlags()},
 		{Title: "Leader election", Flags: o.electionFlags()},
 		{Title: "Samplers", Flags: o.samplerFlags()},
+		{Title: "Observations", Flags: o.flags()},
 	}
 }
 
@@ -98,16 +102,16 @@ func (o *Options) samplerFlags() *pflag.FlagSet {
 	fs.IntVar(&o.SamplerPort, "sampler-port", o.SamplerPort, "gRPC port of the sampler Pods.")
 	fs.StringSliceVar(&o.SamplerAddresses, "sampler-addresses", o.SamplerAddresses, "host:port of every sampler, instead of looking for Pods.")
 	fs.StringVar(&o.SamplerServerName, "sampler-server-name", o.SamplerServerName, "Name that the certificates of samplers are verified for.")
-	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) that the samplers are shown.")
+	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) that the samplers and those who watch are shown.")
 	fs.StringVar(&o.TLS.Key, "tls-key-file", o.TLS.Key, "Key `file` (PEM) of --tls-cert-file.")
-	fs.StringVar(&o.TLS.CA, "tls-ca-file", o.TLS.CA, "Authorities (PEM `file`) that the certificates of samplers are verified with.")
-	fs.BoolVar(&o.InsecureLoopback, "insecure-loopback", o.InsecureLoopback, "Talk to samplers without TLS, for development: every address of --sampler-addresses must be a loopback one.")
+	fs.StringVar(&o.TLS.CA, "tls-ca-file", o.TLS.CA, "Authorities (PEM `file`) that the certificates of samplers and of other copies are verified with.")
+	fs.BoolVar(&o.InsecureLoopback, "insecure-loopback", o.InsecureLoopback, "Talk to samplers and serve observations without TLS and to everybody on this machine, for development: every address of --sampler-addresses, and --grpc-address, must be a loopback one.")
 	return fs
 }
 
 // Validate returns everything that is wrong.
 func (o *Options) Validate() error {
-	return errors.Join(o.validateCluster(), o.validateElection(), o.validateSamplers())
+	return errors.Join(o.validateCluster(), o.validateElection(), o.validateSamplers(), o.validate(o.InsecureLoopback))
 }
 
 func (o *Options) validateCluster() error {

@@ -24,12 +24,21 @@ func TestEverythingThatIsWrongWithTheFlagsIsSaidAtOnce(t *testing.T) {
 		"nothing is wrong with the defaults and certificates": {func(*Options) {}, nil},
 		"nothing is wrong with loopback samplers": {func(o *Options) {
 			o.TLS.Cert, o.TLS.Key, o.TLS.CA, o.InsecureLoopback, o.SamplerAddresses = "", "", "", true, []string{"127.0.0.1:9443"}
+			o.GRPCAddress = "127.0.0.1:9444"
 		}, nil},
 		"no certificates": {func(o *Options) { o.TLS.Cert, o.TLS.Key, o.TLS.CA = "", "", "" },
 			[]string{"--tls-cert-file", "--tls-key-file", "--tls-ca-file"}},
-		"loopback that is none": {func(o *Options) { o.InsecureLoopback, o.SamplerAddresses = true, []string{"10.0.0.1:9443"} },
+		"loopback that is none": {func(o *Options) {
+			o.InsecureLoopback, o.SamplerAddresses, o.GRPCAddress = true, []string{"10.0.0.1:9443"}, "127.0.0.1:9444"
+		}, []string{"--insecure-loopback"}},
+		"loopback that serves everywhere": {func(o *Options) { o.InsecureLoopback, o.SamplerAddresses = true, []string{"127.0.0.1:9443"} },
 			[]string{"--insecure-loopback"}},
-		"loopback without addresses":              {func(o *Options) { o.InsecureLoopback = true }, []string{"--insecure-loopback"}},
+		"loopback without addresses": {func(o *Options) { o.InsecureLoopback, o.GRPCAddress = true, "127.0.0.1:9444" },
+			[]string{"--insecure-loopback"}},
+		"certificates of users on loopback": {func(o *Options) {
+			o.InsecureLoopback, o.SamplerAddresses, o.GRPCAddress, o.ClientCAFile = true, []string{"127.0.0.1:9443"}, "127.0.0.1:9444", "ca.crt"
+		}, []string{"--client-ca-file"}},
+		"observations served nowhere":             {func(o *Options) { o.GRPCAddress, o.ServiceName = "nowhere", "" }, []string{"--grpc-address", "--service-name"}},
 		"a lease that ends before it is given up": {func(o *Options) { o.LeaseDuration = 10 * time.Second }, []string{"--lease-duration"}},
 		"a lease in fractions of a second":        {func(o *Options) { o.LeaseDuration = 15500 * time.Millisecond }, []string{"--lease-duration"}},
 		"a lease that is never retried":           {func(o *Options) { o.RenewDeadline = time.Second }, []string{"--lease-renew-deadline"}},

@@ -20,6 +20,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/fence"
 	"gpustack.ai/model-deployment-scaler/internal/kube"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/stream/observations"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -60,6 +61,7 @@ func (w *world) handLeader(scaler string) *handLeader {
 	l := &leader{
 		cache: cache, writer: kube.NewWriter(w.client, lease, epoch), events: events, metrics: newMetrics(prometheus.NewRegistry()),
 		log: log, clock: newClock(), epoch: epoch, readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
+		view: observations.NewView(prometheus.NewCounter(prometheus.CounterOpts{})),
 	}
 	w.eventually("the scaler and its instance are in view", func() bool {
 		s, err := cache.Snapshot(types.NamespacedName{Namespace: w.namespace, Name: "md"})

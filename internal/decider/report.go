@@ -24,6 +24,7 @@ func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome
 	next := d.Settle(outcome)
 	l.tell(v, d, failed, v.memory.state.Conditions, next.Conditions)
 	l.metrics.observePass(v, next)
+	l.view.Publish(l.shown(v, d, outcome))
 	v.memory.state, v.memory.planned = next, true
 	if v.in.Target != nil && !l.awaitsPast(targetOf(v.scaler)) {
 		l.readings.dropPast(v.in.Target)
@@ -82,6 +83,7 @@ func (l *leader) forget(name types.NamespacedName) {
 	l.schedule.forget(name)
 	l.metrics.forget(name)
 	l.events.Forget(name)
+	l.view.Forget(name.Namespace, name.Name)
 	if l.memories.forget(name) {
 		l.log.Info("scaler is gone", zap.Stringer("scaler", name))
 	}

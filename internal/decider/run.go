@@ -19,6 +19,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/process"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
+	"gpustack.ai/model-deployment-scaler/internal/stream/observations"
 )
 
 const (
@@ -41,6 +42,10 @@ type decider struct {
 	election *kube.Election
 	metrics  *metrics
 
+	people       *certs.Source // authorities of users' certificates; nil: none
+	listener     net.Listener
+	observations *observations.Server
+
 	connected atomic.Bool
 	heartbeat atomic.Pointer[process.Heartbeat] // nil: does not lead
 }
@@ -57,6 +62,10 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 	if d.certs != nil {
 		g.Go(func() error { return d.certs.Run(ctx) })
 	}
+	if d.people != nil {
+		g.Go(func() error { return d.people.Run(ctx) })
+	}
+	g.Go(func() error { return d.observations.Serve(ctx, d.listener) })
 	g.Go(func() error {
 		if !d.cache.WaitForSync(ctx) {
 			return nil // ended before it began
@@ -66,11 +75,15 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 	return g.Wait()
 }
 
-func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, error) {
+func newDecider(ctx context.Context, p *process.Process, o *Options) (_ *decider, err error) {
 	d := &decider{options: o, identity: o.identity(), process: p, metrics: newMetrics(p.Registry)}
 	p.Health.AddReady("caches", d.synced)
 	p.Health.AddLive("planning", d.planning)
-	var err error
+	defer func() {
+		if err != nil && d.listener != nil {
+			_ = d.listener.Close() // the error says why nothing is served
+		}
+	}()
 	if d.client, err = connect(ctx, p, o); err != nil {
 		return nil, err
 	}
@@ -82,6 +95,9 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 		Namespace: o.Namespace, Selector: selector, WorkloadPoll: workloadPoll, Log: p.Log,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err = d.listen(ctx); err != nil {
 		return nil, err
 	}
 	d.election, err = kube.NewElection(d.client.Leases, kube.ElectionOptions{
@@ -96,6 +112,9 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (*decider, 
 			return nil, err
 		}
 		p.Health.AddReady("certificates", d.certs.Check)
+	}
+	if d.observations, err = d.newObservations(); err != nil {
+		return nil, err
 	}
 	p.Health.AddLive("election", d.election.Check)
 	d.connected.Store(true)
@@ -146,6 +165,7 @@ func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
 		return err
 	}
 	l := d.newLeader(epoch, events)
+	defer l.view.End()
 	d.heartbeat.Store(l.heartbeat)
 	defer d.heartbeat.Store(nil)
 	if err := l.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -158,7 +178,7 @@ func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
 	l := &leader{
 		cache: d.cache, writer: kube.NewWriter(d.client, d.election, epoch), events: events,
 		metrics: d.metrics, log: d.process.Log, clock: newClock(), epoch: epoch,
-		members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
+		view: d.observations.Lead(), members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
 		readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
 		moved:    make(chan struct{}, 1),
 		observed: make(map[types.NamespacedName][]observe.Assignment), touched: make(map[types.NamespacedName]bool),

@@ -233,7 +233,7 @@ func (w *world) decide(identity string, adjust ...func(*Options)) *running {
 	o := NewOptions()
 	o.Kubeconfig, o.Namespace, o.Identity = w.kubeconfig, w.namespace, identity
 	o.InsecureLoopback, o.SamplerAddresses = true, []string{w.sampler.address}
-	o.RetryPeriod = 200 * time.Millisecond
+	o.RetryPeriod, o.GRPCAddress = 200*time.Millisecond, "127.0.0.1:0"
 	for _, f := range adjust {
 		f(o)
 	}

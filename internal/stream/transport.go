@@ -39,11 +39,16 @@ func NewGRPC(creds credentials.TransportCredentials, log *zap.Logger, more ...gr
 		grpc.MaxConcurrentStreams(maxConcurrentStreams),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		grpc.KeepaliveParams(ServerKeepalive()),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveMinimum, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(recoverUnary(log)),
 		grpc.StreamInterceptor(recoverStream(log)),
 	}, more...)...)
+}
+
+// ServerKeepalive of such a server.
+func ServerKeepalive() keepalive.ServerParameters {
+	return keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}
 }
 
 // ServeGRPC serves until ctx ends, then calls drain, which tells running calls to end, gives them 7 s, and returns nil.

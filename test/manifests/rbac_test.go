@@ -22,6 +22,7 @@ func TestEachProgramMayDoThisAndNothingElse(t *testing.T) {
 			"get kueue.x-k8s.io/workloads", "list kueue.x-k8s.io/workloads", "watch kueue.x-k8s.io/workloads",
 			"create /events", "patch /events", "create events.k8s.io/events", "patch events.k8s.io/events",
 			"get apiextensions.k8s.io/customresourcedefinitions modeldeploymentscalers.worker.gpustack.ai",
+			"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews",
 		},
 		"webhook": {"get worker.gpustack.ai/modeldeployments", "get worker.gpustack.ai/modeldeploymentscalers"},
 	}

@@ -46,23 +46,36 @@ func NewAuthority(name string) (*Authority, error) {
 
 // Leaf makes a certificate for servers and clients with the DNS names, the first being its subject too. It returns PEM.
 func (a *Authority) Leaf(names ...string) (cert, key []byte, err error) {
-	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the key of %s: %w", names[0], err)
-	}
 	template := certificate(names[0])
 	template.DNSNames = names
-	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	return a.sign(template)
+}
+
+func (a *Authority) sign(template *x509.Certificate) (cert, key []byte, err error) {
+	name := template.Subject.CommonName
+	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the key of %s: %w", name, err)
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, leafKey.Public(), a.key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("signing %s: %w", names[0], err)
+		return nil, nil, fmt.Errorf("signing %s: %w", name, err)
 	}
 	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the key of %s: %w", names[0], err)
+		return nil, nil, fmt.Errorf("encoding the key of %s: %w", name, err)
 	}
 	return encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER), nil
+}
+
+// Person makes a certificate of a user of Kubernetes, whose groups are organizations. It returns PEM.
+func (a *Authority) Person(name string, groups ...string) (cert, key []byte, err error) {
+	template := certificate(name)
+	template.Subject.Organization = groups
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.sign(template)
 }
 
 // WriteLeaf writes tls.crt, tls.key (mode 0600) and ca.crt of a new leaf into dir, as a mounted Secret shows them.
