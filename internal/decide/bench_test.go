@@ -148,8 +148,9 @@ func wideComponent(random *rand.Rand) *component {
 	limits := [][3]string{{"0.5", "1", "2"}, {"0.8", "1", "1.25"}, {"0.3333333333", "0.5", "2"}, {"0.9", "1", "1.1"}}
 	for i := 1; i < 10+random.IntN(2); i++ { // a link more than nine closes a cycle
 		l := limits[random.IntN(len(limits))]
-		bands := bandsOf([]workerv1.Ratio{{Min: quantityOf(l[0]), Target: quantityOf(l[1]), Max: quantityOf(l[2])}})
 		from, to := random.IntN(min(i, 9)), min(i, 9)
+		bands := bandsOf([]workerv1.Ratio{{NumeratorRole: c.roles[from].Name, DenominatorRole: c.roles[to].Name,
+			Min: quantityOf(l[0]), Target: quantityOf(l[1]), Max: quantityOf(l[2])}})
 		c.links = append(c.links, link{&bands[0], from, to})
 	}
 	return c

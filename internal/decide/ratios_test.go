@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -305,16 +306,51 @@ func TestProjectionOverManyWideRolesIsDecidedOrSaysSo(t *testing.T) {
 }
 
 func TestUndecidedComponentHoldsAndSaysSo(t *testing.T) {
-	s := with(named("a", observe.Server, 4), named("b", observe.Server, 4)).queue("a", 60)
-	p := newPass(s.Input)
-	p.observeRoles()
-	p.recommend()
-	p.constrain()
-	c := component{roles: p.roles, links: []link{{&band{min: limitOf(quantityOf("1")), max: limitOf(quantityOf("1"))}, 0, 1}}}
-	_, decided := c.search(2)
-	require.False(t, decided)
-	p.undecided = []string{"a", "b"}
-	require.Equal(t, workerv1.ReasonRatioConflict, conflicting(p).reason)
+	random := rand.New(rand.NewPCG(1, 2))
+	undecided := 0
+	for range 20 {
+		p := &pass{}
+		c := wideComponent(random)
+		p.roles = c.roles
+		for _, l := range c.links {
+			p.bands = append(p.bands, *l.band)
+		}
+		p.project()
+		if len(p.undecided) == 0 {
+			continue
+		}
+		undecided++
+		require.Len(t, p.undecided, len(p.roles))
+		require.Equal(t, workerv1.ReasonRatioConflict, conflicting(p).reason)
+		for _, r := range p.roles {
+			require.Equal(t, r.Replicas, r.count)
+			require.Equal(t, RuleUndecided, r.first)
+		}
+	}
+	require.Positive(t, undecided, "none of them was hard enough")
+}
+
+// Nearer to what both recommend would be a at 2 and b at 4; but a component that goes up takes nothing from anybody.
+func TestAnUpwardComponentShrinksNobody(t *testing.T) {
+	s := with(named("a", observe.Server, 2), named("b", observe.Server, 6)).queue("a", 30).queue("b", 30).remembering("a", 1).remembering("b", 1)
+	s.Scaler.Spec.Behavior.ScaleDown.StepPolicy = &workerv1.StepPolicy{Type: workerv1.StepPods, Value: 9}
+	s.Scaler.Spec.Ratios = []workerv1.Ratio{{NumeratorRole: "a", DenominatorRole: "b", Max: quantityOf("0.5")}}
+	require.Equal(t, map[string]int32{"a": 3, "b": 6}, vectorOf(Plan(s.Input)))
+}
+
+// Nearest to the recommendations would be all three at 2; but b is not seen whole, and what holds it holds its partners.
+func TestARoleThatAGuardHoldsIsNotPulledDown(t *testing.T) {
+	s := with(named("a", observe.Server, 4), named("b", observe.Server, 4), named("c", observe.Server, 4))
+	for _, name := range []string{"a", "b", "c"} {
+		s.queue(name, 20).remembering(name, 1)
+	}
+	s.Scaler.Spec.Behavior.ScaleDown.StepPolicy = &workerv1.StepPolicy{Type: workerv1.StepPods, Value: 9}
+	for _, name := range []string{"a", "c"} {
+		s.Scaler.Spec.Ratios = append(s.Scaler.Spec.Ratios, workerv1.Ratio{NumeratorRole: name, DenominatorRole: "b", Min: quantityOf("0.9"), Max: quantityOf("1.1")})
+	}
+	require.Equal(t, map[string]int32{"a": 2, "b": 2, "c": 2}, vectorOf(Plan(s.Input)))
+	s.observe("b", func(o *observe.RoleObservation) { o.Coverage.Answered = 3 })
+	require.Nil(t, Plan(s.Input).Commit)
 }
 
 func TestNearestFirstWalksOutward(t *testing.T) {

@@ -18,11 +18,12 @@ import (
 func TestRandomTransfersMoveBothLegsOrNone(t *testing.T) {
 	transfers, seen := 0, map[[2]string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		run := newTransferRun(t)
+		run, began := newTransferRun(t), int32(0)
 		for range rapid.IntRange(30, 150).Draw(t, "passes") {
 			run.pass(t)
 			checkTransferState(t, run.last, seen)
-			if checkTransfer(t, run.last) {
+			began = checkTransfer(t, run.last, began)
+			if c := run.last.Decision.Commit; run.last.Written && c != nil && c.Kind == fence.CommitDonate {
 				transfers++
 			}
 		}
@@ -130,30 +131,32 @@ func newTransferRun(t *rapid.T) *randomRun {
 	return run
 }
 
-// checkTransfer says whether the pass began a transfer.
-func checkTransfer(t *rapid.T, p scenario.Pass) bool {
+// checkTransfer returns what the counts added up to when the latest transfer began.
+func checkTransfer(t *rapid.T, p scenario.Pass, began int32) int32 {
 	last, was, is := p.Decision.Commit, p.Input.State.Rebalance, p.State.Rebalance
 	if !p.Written || last == nil {
-		return false
+		return began
 	}
-	moved := int32(0)
+	moved, before, after := int32(0), int32(0), int32(0)
 	for role, count := range last.Decision.Vector {
 		moved += max(count-last.Baseline[role], last.Baseline[role]-count)
+		before, after = before+last.Baseline[role], after+count
 	}
 	switch last.Kind {
 	case fence.CommitDonate:
 		require.EqualValues(t, 1, moved)
 		require.False(t, was.DonationAttempted, "one donation an episode")
 		require.Equal(t, last.Baseline[is.DonorRole]-1, last.Decision.Vector[is.DonorRole])
-		return true
+		return before
 	case fence.CommitAcquire:
 		require.EqualValues(t, 1, moved)
 		require.Equal(t, decide.StepDonorRelease, was.Reason)
 		require.Equal(t, last.Baseline[was.ReceiverRole]+1, last.Decision.Vector[was.ReceiverRole])
+		require.LessOrEqual(t, after, began, "the total is over that of the start")
 	default:
 		require.False(t, transferRuns(was) && transferRuns(is), "%s in a running transfer: %+v then %+v", last.Kind, was, last)
 	}
-	return false
+	return began
 }
 
 func transferRuns(b *workerv1.RebalanceStatus) bool {
