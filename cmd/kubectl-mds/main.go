@@ -1,4 +1,4 @@
-// kubectl-mds is the plugin of kubectl that explains what the scaler sees and does, without a cluster.
+// kubectl-mds is the plugin of kubectl that explains what the scaler sees and does, most of it without a cluster.
 package main
 
 import (

@@ -40,13 +40,18 @@ func (c *clusterFlags) args() (args string) {
 	return args
 }
 
-// deployment reads a ModelDeployment, in the first version that the cluster serves.
-func (c *clusterFlags) deployment(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+// loader reads the kubeconfig by kubectl's rules.
+func (c *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.Context.Namespace = c.namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+}
+
+// deployment reads a ModelDeployment, in the first version that the cluster serves.
+func (c *clusterFlags) deployment(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	loader := c.loader()
 	config, err := loader.ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster (or name a manifest with -f): %w", err)

@@ -54,9 +54,9 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddGroup(&cobra.Group{ID: "signals", Title: "Engine signals:"}, &cobra.Group{ID: "policies", Title: "Policies:"},
+	root.AddGroup(&cobra.Group{ID: "signals", Title: "Engine signals:"}, &cobra.Group{ID: "live", Title: "Live:"}, &cobra.Group{ID: "policies", Title: "Policies:"},
 		&cobra.Group{ID: "gitops", Title: "GitOps:"})
-	root.AddCommand(newInspect(), newTest(), newReplay(), newValidate(), newGitOps())
+	root.AddCommand(newInspect(), newWatch(), newTest(), newReplay(), newValidate(), newGitOps())
 	return root
 }
 
