@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/dev/controlplane"
+	"gpustack.ai/model-deployment-scaler/internal/sim"
+)
+
+// follower is `kubectl mds watch -o json` as a process.
+type follower struct {
+	s      *stage
+	cmd    *exec.Cmd
+	errs   bytes.Buffer
+	lines  *bufio.Scanner
+	ending context.CancelFunc
+}
+
+func (s *stage) follow(args ...string) *follower {
+	s.t.Helper()
+	binary, err := controlplane.Binary("kubectl-mds")
+	require.NoError(s.t, err)
+	f := &follower{s: s}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*patience)
+	f.ending = cancel
+	s.t.Cleanup(cancel)
+	f.cmd = exec.CommandContext(ctx, binary, append([]string{"watch", "-o", "json", "-n", s.namespace}, args...)...)
+	f.cmd.Stderr = &f.errs
+	out, err := f.cmd.StdoutPipe()
+	require.NoError(s.t, err)
+	f.lines = bufio.NewScanner(out)
+	f.lines.Buffer(nil, 1<<20)
+	require.NoError(s.t, f.cmd.Start())
+	return f
+}
+
+// until reads messages until one is as wanted.
+func (f *follower) until(what string, wanted func(*observationv1.ObservationServiceWatchResponse) bool) *observationv1.ObservationServiceWatchResponse {
+	f.s.t.Helper()
+	for f.lines.Scan() {
+		m := &observationv1.ObservationServiceWatchResponse{}
+		require.NoError(f.s.t, protojson.Unmarshal(f.lines.Bytes(), m), f.lines.Text())
+		if wanted(m) {
+			return m
+		}
+	}
+	f.ending()
+	_ = f.cmd.Wait()
+	require.FailNow(f.s.t, "the watch ended before "+what, f.errs.String())
+	return nil
+}
+
+// interrupt is Ctrl-C.
+func (f *follower) interrupt() {
+	f.s.t.Helper()
+	require.NoError(f.s.t, f.cmd.Process.Signal(os.Interrupt))
+	for f.lines.Scan() {
+	}
+	require.NoError(f.s.t, f.cmd.Wait(), f.errs.String())
+}
+
+func TestKubectlWatchGoesOnWhenTheLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.deploy("chat", "vLLM", 1, quiet)
+	s.scale(policy{name: "chat", target: "chat", mode: workerv1.ModeActive, min: 1, max: 5, step: 1})
+	s.bound("chat", "chat")
+	token := s.viewer("viewer", serviceName)
+	_, standby := s.deciders()
+	s.eventually("the right is in force", func() bool { _, err := s.list(standby[0], token, s.namespace); return err == nil })
+	f := s.follow("chat", "--address", grpcAddress(standby[0]), "--ca-file", s.file("ca.crt", s.authority()), "--token-file", s.file("token", []byte(token)))
+
+	complete := f.until("a snapshot", func(m *observationv1.ObservationServiceWatchResponse) bool { return m.GetSnapshotComplete() != nil }).GetSnapshotComplete()
+	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(20, 200, 120)) // 40 requests at a time: 5 replicas
+	grown := f.until("growth", func(m *observationv1.ObservationServiceWatchResponse) bool {
+		return strings.HasSuffix(m.GetObservation().GetPlan().GetDecisionId(), ".up")
+	}).GetObservation()
+	require.Equal(t, "step", stageThatActed(grown.GetPlan()), "the trace says what held the growth back")
+
+	leader, _, _ := strings.Cut(complete.GetLeader(), "_")
+	require.NoError(t, s.Runner.Signal(leader, syscall.SIGKILL))
+	f.until("another leader", func(m *observationv1.ObservationServiceWatchResponse) bool {
+		next := m.GetSnapshotComplete().GetLeader()
+		return next != "" && next != complete.GetLeader()
+	})
+	f.until("the ramp to go on", func(m *observationv1.ObservationServiceWatchResponse) bool {
+		return m.GetObservation().GetPlan().GetCurrentReplicas() == 5
+	})
+	f.interrupt()
+	require.Contains(t, f.errs.String(), "watching again in")
+}
+
+// stageThatActed last.
+func stageThatActed(p *observationv1.RolePlan) (stage string) {
+	for _, step := range p.GetTrace() {
+		if step.GetRule() != "" {
+			stage = step.GetStage()
+		}
+	}
+	return stage
+}
