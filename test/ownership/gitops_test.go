@@ -101,6 +101,7 @@ func pointers(t *testing.T, w *world, p page) {
 	require.Equal(t, "kustomize.toolkit.fluxcd.io/v1", p.fluxIgnores.GetAPIVersion())
 	require.Contains(t, p.argoIgnores.Object["spec"].(map[string]any)["syncPolicy"].(map[string]any)["syncOptions"], "RespectIgnoreDifferences=true")
 	require.Contains(t, p.serverSide.Object["spec"].(map[string]any)["syncPolicy"].(map[string]any)["syncOptions"], "ServerSideApply=true")
+	require.Equal(t, map[string]string{"argocd.argoproj.io/compare-options": "ServerSideDiff=true"}, p.serverSide.GetAnnotations())
 }
 
 // Ten syncs, while the scaler moves the counts, in either version, and images go through.
