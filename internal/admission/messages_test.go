@@ -97,7 +97,9 @@ func TestNoRuleOfTheDefinitionIsMissingFromTheGoldenFile(t *testing.T) {
 	walk(definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
 	require.Greater(t, len(said), 15, "the search finds the rules")
 	for sentence := range said {
-		require.True(t, strings.Contains(string(golden), sentence), "nobody can read: %s", sentence)
+		if !strings.Contains(string(golden), sentence) { // Contains of require would print the whole file
+			require.Fail(t, "nobody can read a rule", sentence)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gpustack.ai/model-deployment-scaler/internal/manifest"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -92,15 +93,15 @@ func (o *gitopsOptions) recipe(ctx context.Context, name string, in io.Reader) (
 
 // manifest finds the deployment in the files.
 func (o *gitopsOptions) manifest(name string, in io.Reader) (*unstructured.Unstructured, error) {
-	found, failures := readManifests(o.files, in)
+	found, failures := manifest.Read(o.files, in)
 	if len(failures) > 0 {
 		return nil, unreadableError{errors.Join(failures...)}
 	}
 	wanted := cmp.Or(o.cluster.namespace, "default")
 	for _, m := range found {
-		namespace := cmp.Or(m.text("metadata", "namespace"), wanted)
-		if m.text("kind") == target.Kind && m.text("metadata", "name") == name && (namespace == wanted || o.cluster.namespace == "") {
-			object := &unstructured.Unstructured{Object: m.object}
+		namespace := cmp.Or(m.Text("metadata", "namespace"), wanted)
+		if m.Text("kind") == target.Kind && m.Text("metadata", "name") == name && (namespace == wanted || o.cluster.namespace == "") {
+			object := &unstructured.Unstructured{Object: m.Object}
 			object.SetNamespace(namespace)
 			return object, nil
 		}

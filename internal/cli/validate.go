@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"gpustack.ai/model-deployment-scaler/internal/manifest"
 )
 
 func newValidate() *cobra.Command {
@@ -62,7 +64,7 @@ func (o *validateOptions) run(ctx context.Context, paths []string, in io.Reader,
 	if len(paths) == 0 {
 		return usageError{errors.New("nothing to validate: name files with -f")}
 	}
-	found, failures := readManifests(paths, in)
+	found, failures := manifest.Read(paths, in)
 	report, err := judgeAll(ctx, found, o.namespace)
 	if err != nil {
 		return err

@@ -14,24 +14,25 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/admission"
 	"gpustack.ai/model-deployment-scaler/internal/crd"
+	"gpustack.ai/model-deployment-scaler/internal/manifest"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
 // judgeAll judges the scalers among the manifests, each against its target if that is among them.
-func judgeAll(ctx context.Context, manifests []manifest, namespace string) (validateReport, error) {
+func judgeAll(ctx context.Context, manifests []manifest.Manifest, namespace string) (validateReport, error) {
 	definition, err := crd.Scalers()
 	if err != nil {
 		return validateReport{}, err
 	}
 	for i := range manifests {
-		manifests[i].complete(namespace)
+		named(&manifests[i], namespace)
 	}
 	report := validateReport{Scalers: []scalerReport{}}
 	for i := range manifests {
-		if m := &manifests[i]; m.text("kind") == workerv1.Kind {
+		if m := &manifests[i]; m.Text("kind") == workerv1.Kind {
 			j := judging{scalerReport: reportOf(m), manifest: m, definition: definition, target: targetOf(m, manifests)}
 			if err := j.judge(ctx); err != nil {
-				return report, fmt.Errorf("judging %s of %s: %w", j.object(), m.file, err)
+				return report, fmt.Errorf("judging %s of %s: %w", j.object(), m.File, err)
 			}
 			slices.SortStableFunc(j.Errors, byLine)
 			report.Scalers = append(report.Scalers, j.scalerReport)
@@ -43,17 +44,17 @@ func judgeAll(ctx context.Context, manifests []manifest, namespace string) (vali
 // judging is one scaler on its way through what the cluster does with it.
 type judging struct {
 	scalerReport
-	manifest   *manifest
+	manifest   *manifest.Manifest
 	definition *crd.Definition
-	target     *manifest // nil: not among the files
+	target     *manifest.Manifest // nil: not among the files
 }
 
 // judge does what the API server does, in its order: unknown fields, defaults of schema, webhook and schema, the schema and its
 // rules, and if those are content the validating webhook.
 func (j *judging) judge(ctx context.Context) error {
-	object := j.manifest.object
+	object := j.manifest.Object
 	delete(object, "status") // a client cannot write it
-	version := j.manifest.text("apiVersion")
+	version := j.manifest.Text("apiVersion")
 	if group, name, _ := strings.Cut(version, "/"); group != workerv1.GroupName || !slices.Contains(workerv1.Versions, name) {
 		j.found("apiVersion", fmt.Sprintf("no matches for kind %q in version %q", workerv1.Kind, version))
 		return nil
@@ -82,12 +83,12 @@ func (j *judging) judgePolicy(object map[string]any) error {
 	}
 	var live *target.Deployment
 	if j.target != nil {
-		parsed, err := target.Parse(&unstructured.Unstructured{Object: j.target.object})
+		parsed, err := target.Parse(&unstructured.Unstructured{Object: j.target.Object})
 		if err != nil {
 			j.found("spec.targetRef", fmt.Sprintf("the target cannot be read: %v", err))
 			return nil
 		}
-		live, j.Target = &parsed, j.target.file
+		live, j.Target = &parsed, j.target.File
 	}
 	errs, warnings := admission.Validate(scaler.Spec, live)
 	j.foundAll(errs)
@@ -118,30 +119,30 @@ func defaulted(object map[string]any) (map[string]any, error) {
 	return after, err
 }
 
-// complete gives an object the namespace and the name that it gets on its way to storage.
-func (m *manifest) complete(namespace string) {
-	if m.object["metadata"] == nil {
-		m.object["metadata"] = map[string]any{}
+// named gives an object the namespace and the name that it gets on its way to storage.
+func named(m *manifest.Manifest, namespace string) {
+	if m.Object["metadata"] == nil {
+		m.Object["metadata"] = map[string]any{}
 	}
-	metadata, is := m.object["metadata"].(map[string]any)
+	metadata, is := m.Object["metadata"].(map[string]any)
 	if !is {
 		return // which is told as a mistake
 	}
-	if m.text("metadata", "namespace") == "" {
+	if m.Text("metadata", "namespace") == "" {
 		metadata["namespace"] = namespace
 	}
-	if prefix := m.text("metadata", "generateName"); prefix != "" && m.text("metadata", "name") == "" {
+	if prefix := m.Text("metadata", "generateName"); prefix != "" && m.Text("metadata", "name") == "" {
 		metadata["name"] = prefix + "12345"
 	}
 }
 
 // targetOf is the deployment that the scaler names; nil when it is not among the manifests.
-func targetOf(scaler *manifest, manifests []manifest) *manifest {
+func targetOf(scaler *manifest.Manifest, manifests []manifest.Manifest) *manifest.Manifest {
 	for i := range manifests {
 		m := &manifests[i]
-		if m.text("kind") == target.Kind && strings.HasPrefix(m.text("apiVersion"), target.GroupName+"/") &&
-			m.text("metadata", "name") == scaler.text("spec", "targetRef", "name") &&
-			m.text("metadata", "namespace") == scaler.text("metadata", "namespace") {
+		if m.Text("kind") == target.Kind && strings.HasPrefix(m.Text("apiVersion"), target.GroupName+"/") &&
+			m.Text("metadata", "name") == scaler.Text("spec", "targetRef", "name") &&
+			m.Text("metadata", "namespace") == scaler.Text("metadata", "namespace") {
 			return m
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/manifest"
 )
 
 // validateReport is what became of all files.
@@ -35,8 +36,8 @@ type finding struct {
 	Message string `json:"message"` // with the field, as the API server prints it
 }
 
-func reportOf(m *manifest) scalerReport {
-	return scalerReport{File: m.file, Line: m.line(""), Namespace: m.text("metadata", "namespace"), Name: m.text("metadata", "name"), Valid: true}
+func reportOf(m *manifest.Manifest) scalerReport {
+	return scalerReport{File: m.File, Line: m.Line(""), Namespace: m.Text("metadata", "namespace"), Name: m.Text("metadata", "name"), Valid: true}
 }
 
 func (j *judging) foundAll(errs field.ErrorList) {
@@ -59,7 +60,7 @@ func byLine(a, b finding) int {
 
 func (j *judging) found(field, message string) {
 	j.Valid = false
-	j.Errors = append(j.Errors, finding{j.manifest.line(field), field, message})
+	j.Errors = append(j.Errors, finding{j.manifest.Line(field), field, message})
 }
 
 func (s *scalerReport) object() string {

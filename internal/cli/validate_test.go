@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,26 +84,20 @@ func TestTheExamplesAreValid(t *testing.T) {
 	require.Contains(t, out, "is valid")
 }
 
-// Whatever a file holds, it is judged or reported, and never a panic.
-func FuzzValidate(f *testing.F) {
-	for _, name := range []string{"refused.yaml", "twice.yaml", "validate/chat.yaml", "validate/nested/alone.json"} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
-		require.NoError(f, err)
-		f.Add(data)
-	}
-	f.Add([]byte("apiVersion: worker.gpustack.ai/v1\nkind: ModelDeploymentScaler\nmetadata: []\nspec: &a [*a]\n"))
-	f.Add([]byte("kind: List\nitems: [{kind: ModelDeploymentScaler, apiVersion: worker.gpustack.ai/v1, spec: {roles: [null]}}]"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, document := range documentsOf(data) {
-			found, err := readDocument("fuzzed", document)
-			if err != nil {
-				continue
-			}
-			report, err := judgeAll(t.Context(), found, "default")
-			require.NoError(t, err)
-			for _, s := range report.Scalers {
-				require.Equal(t, s.Valid, len(s.Errors) == 0)
-			}
+// Whatever shape an object has, it is judged or reported, and never a panic.
+func TestObjectsOfAnyShapeAreJudged(t *testing.T) {
+	const scaler = "apiVersion: worker.gpustack.ai/v1\nkind: ModelDeploymentScaler\n"
+	for _, body := range []string{
+		"", "metadata: []\n", "metadata: {name: [a]}\n", "metadata: {name: a, labels: 1}\n", "spec: &a [*a]\n", "spec: {roles: [null]}\n", "spec: {roles: {}}\n",
+		"spec: {ratios: [1]}\n", "spec: {algorithm: {proportional: {roleTargets: [{target: {}}]}}}\n", "spec: {algorithm: []}\n", "spec: null\n",
+		"spec: {targetRef: []}\n", "spec: {roles: [{name: 1, maxReplicas: 1e300}]}\n", "status: []\n", "spec: {suspend: maybe, mode: {}}\n",
+	} {
+		for prefix, document := range map[string]string{"": scaler + body, "listed": "kind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSuffix(scaler+body, "\n"), "\n", "\n  ")} {
+			path := filepath.Join(t.TempDir(), "x.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(document), 0o600))
+			code, out, errs := run(t, "validate", path)
+			require.NotZero(t, code, "%s%s", prefix, document)
+			require.True(t, strings.Contains(out, path+":") || strings.Contains(errs, "reading "+path), "%s%s", out, errs)
 		}
-	})
+	}
 }

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -43,7 +42,7 @@ func sameSentences(t *testing.T, w *world) {
 	}
 	says := func(title string, err error) {
 		var status apierrors.APIStatus
-		require.True(t, errors.As(err, &status), "%s: %v", title, err)
+		require.ErrorAs(t, err, &status, title)
 		require.Contains(t, string(golden), fmt.Sprintf("\n[%s]\n%s\n", title, status.Status().Message))
 	}
 	for _, c := range cases.Edits {
