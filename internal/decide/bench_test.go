@@ -118,20 +118,24 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Random components of ten roles with counts to 1024 and wide steps: chains, stars and trees, some with cycles. Printed are the
-// 99th percentile and the longest search, and how many ended undecided.
+// Random components of ten roles with counts to 1024 and wide steps: chains, stars and trees, some with cycles. Each is
+// searched three times and counts by its fastest, so that the machine's other work does not. Printed are the 99th percentile and the
+// longest, and how many ended undecided.
 func BenchmarkProjectionOfTenRoles(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
 	took, undecided := make([]time.Duration, 0, 1<<16), 0
 	for b.Loop() {
-		c := wideComponent(random)
-		began := time.Now()
-		s := newSearch(c, c.upward(), planningBudget)
-		s.run()
-		took = append(took, time.Since(began))
-		if s.budget <= 0 {
-			undecided++
+		c, best := wideComponent(random), time.Hour
+		for try := range 3 {
+			began := time.Now()
+			s := newSearch(c, c.upward(), planningBudget)
+			s.run()
+			best = min(best, time.Since(began))
+			if try == 0 && s.budget <= 0 {
+				undecided++
+			}
 		}
+		took = append(took, best)
 	}
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-us")

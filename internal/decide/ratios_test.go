@@ -178,6 +178,24 @@ func TestCoupledRoleInheritsWhatHoldsItsPartner(t *testing.T) {
 		require.Nil(t, Plan(s.Input).Commit)
 		require.Equal(t, map[string]int32{"main": 6, "side": 6}, vectorOf(Plan(s.queue("main", 60).Input)))
 	})
+	byTokens := func() *setting {
+		s := arrange()
+		s.Scaler.Spec.Algorithm = tokens(observe.Server, 4, 150).Scaler.Spec.Algorithm
+		s.State.Predictors = []Predictor{{Name: "main", History: demanded(150)}}
+		return s.observe("main", func(o *observe.RoleObservation) {
+			o.Sequence, o.Running, o.Generation, o.TTFT = 99, observe.Known(5), observe.Known(150), latencyOf(ms(100))
+		})
+	}
+	require.Equal(t, map[string]int32{"main": 3, "side": 3}, vectorOf(Plan(byTokens().Input)))
+	t.Run("a latency that holds its partner holds it", func(t *testing.T) {
+		s := byTokens().observe("main", func(o *observe.RoleObservation) { o.TTFT = latencyOf(ms(510)) })
+		require.Nil(t, Plan(s.Input).Commit)
+	})
+	t.Run("windows that are young hold it", func(t *testing.T) {
+		s := byTokens()
+		s.State.Predictors[0].History = s.State.Predictors[0].History[30:]
+		require.Nil(t, Plan(s.Input).Commit)
+	})
 }
 
 // A search over every vector of the box, by the order that D27 lists.

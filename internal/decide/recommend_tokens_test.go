@@ -111,6 +111,12 @@ func TestPanic(t *testing.T) {
 		return s.observe("server", func(o *observe.RoleObservation) { o.Generation = observe.Known(now) })
 	}
 	// The last minute holds three samples of 150 and one of now: it reaches 2 x 4 x 100 at 2750.
+	t.Run("it keeps its name whatever limits it", func(t *testing.T) {
+		s := arrange(2750)
+		s.Scaler.Spec.Behavior.ScaleUp.StepPolicy = &workerv1.StepPolicy{Type: workerv1.StepPods, Value: 1}
+		require.Equal(t, map[string]int32{"server": 5}, vectorOf(Plan(s.Input)))
+		require.Equal(t, ReasonPanic, Plan(s.Input).State.role("server").Reason)
+	})
 	t.Run("just under the threshold is none", func(t *testing.T) {
 		d := Plan(arrange(2749.9).Input)
 		require.Equal(t, ReasonTokenThroughput, d.State.role("server").Reason)
