@@ -85,7 +85,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("kind: List\nitems: [{spec: {roles: [null]}}]"))
 	f.Add([]byte("a: &a [*a]\n---\r\n{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lines := 1 + strings.Count(string(data), "\n")
+		lines := 1 + len(data) // YAML knows more line ends than \n, all of a byte or more
 		for document := range documentsOf(data) {
 			found, err := readDocument("fuzzed", document)
 			if err != nil {
