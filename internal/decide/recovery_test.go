@@ -226,6 +226,23 @@ func TestRecoveryGoesBeforeConflictsButNeedsBounds(t *testing.T) {
 	require.Equal(t, "True/BoundsConflict", conditionOf(d.State, workerv1.ConditionBlocked))
 }
 
+// While the growth of b was pending, a shrank, and both went wrong: the replica comes back first, the growth is taken back next.
+func TestRestoreGoesBeforeRollback(t *testing.T) {
+	s := removed()
+	s.State.PendingCohort = &workerv1.PendingCohort{BaselineVector: workerv1.Vector{"a": 5, "b": 1}, TargetVector: workerv1.Vector{"a": 5, "b": 2},
+		StartedAt: metav1.NewTime(noon.Add(-time.Hour))}
+	s.State.LastScaleDown.PreScaleDownVector = workerv1.Vector{"a": 5, "b": 2}
+	s.instance("b", 1, func(i *target.Instance) { i.Admission, i.Ready = target.AdmissionPending, false })
+	d := Plan(s.Input)
+	require.Equal(t, map[string]int32{"a": 5, "b": 2}, vectorOf(d))
+	require.Equal(t, fence.CommitRestore, d.Commit.Kind)
+
+	s.Target.Retirement = nil
+	d = Plan(s.Input)
+	require.Equal(t, map[string]int32{"a": 3, "b": 1}, vectorOf(d))
+	require.Equal(t, fence.CommitRollback, d.Commit.Kind)
+}
+
 func TestSettleOfGrowth(t *testing.T) {
 	s := with(named("a", observe.Server, 4), named("b", observe.Decode, 4)).queue("a", 60).queue("b", 40)
 	d := Plan(s.Input)
