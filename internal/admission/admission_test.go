@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -124,6 +125,27 @@ func (f fixture) counted(t *testing.T, webhook, operation, outcome string) float
 		}
 	}
 	return 0
+}
+
+func TestRequestsAndTheirTimeAreCountedByWebhookOperationAndOutcome(t *testing.T) {
+	f := newFixture(cluster{})
+	f.send(t, FencePath, request(admissionv1.Update, target.Kind, bare(2), bare(1)))
+	f.send(t, FencePath, request(admissionv1.Update, target.Kind, bound(2), bound(1)))
+	f.send(t, FencePath, request(admissionv1.Create, target.Kind, bound(2), ""))
+	f.send(t, MutateScalerPath, request(admissionv1.Create, "ModelDeploymentScaler", queueDepth(""), ""))
+	f.post(FencePath, "text/plain", nil)
+	require.NoError(t, testutil.GatherAndCompare(f.registry, strings.NewReader(`
+# HELP mds_webhook_requests_total Admission requests by webhook, operation and outcome: Allowed, or the reason of the refusal.
+# TYPE mds_webhook_requests_total counter
+mds_webhook_requests_total{operation="CREATE",outcome="Allowed",webhook="mutate-modeldeploymentscaler"} 1
+mds_webhook_requests_total{operation="CREATE",outcome="CreatedWithOwner",webhook="validate-modeldeployment"} 1
+mds_webhook_requests_total{operation="UPDATE",outcome="Allowed",webhook="validate-modeldeployment"} 1
+mds_webhook_requests_total{operation="UPDATE",outcome="CountsOwned",webhook="validate-modeldeployment"} 1
+mds_webhook_requests_total{operation="other",outcome="BadRequest",webhook="validate-modeldeployment"} 1
+`), "mds_webhook_requests_total"))
+	times, err := testutil.GatherAndCount(f.registry, "mds_webhook_request_duration_seconds")
+	require.NoError(t, err)
+	require.Equal(t, 5, times, "a histogram for each of them")
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {

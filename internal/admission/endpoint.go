@@ -36,7 +36,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	request, err := readReview(w, r)
 	if err != nil {
-		e.metrics.count(e.path, "", outcomeBadRequest)
+		e.metrics.observe(e.path, "", outcomeBadRequest, time.Since(started))
 		http.Error(w, err.Error(), err.code)
 		return
 	}
