@@ -12,7 +12,8 @@ import (
 
 const long = `The webhook answers admission reviews of the API server over HTTPS: it fills in and validates
 ModelDeploymentScalers, and refuses writes to replica counts and scaler annotations of a bound ModelDeployment by
-anybody but the decider. Run two copies or more: all of them serve, none keeps state.
+anybody but the decider. Run two copies or more: all of them serve, none keeps state. In a Pod it makes its
+certificates itself, unless files are named.
 
 Example, against the cluster of $KUBECONFIG:
   webhook --https-address 127.0.0.1:8443 --tls-cert-file tls.crt --tls-key-file tls.key \

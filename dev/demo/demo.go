@@ -59,7 +59,7 @@ var errInterrupted = errors.New("interrupted")
 
 // run is the whole demo. Whatever happens, everything is stopped when it returns.
 func run(ctx context.Context, s *screen, keep bool) (err error) {
-	s.title("Starting the system: a real API server, the shipped manifests, 2 samplers, 2 deciders, 1 webhook")
+	s.title("Starting the system: a real API server, the shipped manifests, 2 samplers, 2 deciders, 2 webhooks")
 	system, err := harness.Start(ctx, harness.Options{Progress: s.step})
 	if err != nil {
 		return interrupted(ctx, err)

@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -57,8 +56,7 @@ func established(u unstructured.Unstructured) bool {
 	})
 }
 
-// applyManifests applies what is shipped, with the two things that whoever installs it brings: the certificates' Secrets,
-// and caBundle in the webhook configurations.
+// applyManifests applies what is shipped, with what whoever installs it brings: the certificates of samplers and deciders.
 func (c *Cluster) applyManifests() error {
 	objects, err := c.render()
 	if err != nil {
@@ -69,12 +67,11 @@ func (c *Cluster) applyManifests() error {
 		return err
 	}
 	for _, object := range objects {
-		setAuthority(object, authority.PEM)
 		if err := c.apply(c.ctx, "", object); err != nil {
 			return err
 		}
 	}
-	for _, component := range Components {
+	for _, component := range []string{"sampler", "decider"} {
 		secret, err := secretOf(component, authority)
 		if err != nil {
 			return err
@@ -113,19 +110,6 @@ func order(u *unstructured.Unstructured) int {
 		return 0
 	}
 	return 1
-}
-
-// setAuthority puts caBundle into a webhook configuration.
-func setAuthority(u *unstructured.Unstructured, pem []byte) {
-	if !strings.HasSuffix(u.GetKind(), "WebhookConfiguration") {
-		return
-	}
-	hooks, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
-	for _, hook := range hooks {
-		client := hook.(map[string]any)["clientConfig"].(map[string]any)
-		client["caBundle"] = base64.StdEncoding.EncodeToString(pem)
-	}
-	u.Object["webhooks"] = hooks
 }
 
 // secretOf a component holds its certificate for the name that the others know it by.

@@ -20,7 +20,7 @@ func TestTheSystemComesUpAndLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, leader, "decider-")
 	webhook := c.Pods("webhook")
-	require.Len(t, webhook, 1)
+	require.Len(t, webhook, 2)
 	require.Len(t, c.Pods("sampler"), 2)
 	for _, sampler := range c.Pods("sampler") {
 		environment := environmentOf(t, sampler.Name)

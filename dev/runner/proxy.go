@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strconv"
 
@@ -76,14 +77,18 @@ func (r *Runner) forward(ctx context.Context, client net.Conn, s *corev1.Service
 	<-done
 }
 
-// endpoint is the first ready Pod of the Service and its target port.
+// endpoint is some ready Pod of the Service and its target port.
 func (r *Runner) endpoint(s *corev1.Service, port corev1.ServicePort) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var ready []string
 	for _, p := range r.pods {
 		if v := p.view(); v.Ready && v.Namespace == s.Namespace && carries(v.Labels, s.Spec.Selector) {
-			return net.JoinHostPort(p.ip, strconv.Itoa(int(portNumber(p.object.Spec.Containers[0], port.TargetPort.String())))), true
+			ready = append(ready, net.JoinHostPort(p.ip, strconv.Itoa(int(portNumber(p.object.Spec.Containers[0], port.TargetPort.String())))))
 		}
 	}
-	return "", false
+	if len(ready) == 0 {
+		return "", false
+	}
+	return ready[rand.IntN(len(ready))], true
 }

@@ -97,14 +97,14 @@ func (c *Cluster) Apply(t testing.TB, paths ...string) {
 	c.Kubectl(t, wait...)
 }
 
-// Kubectl runs kubectl in the root of the module and returns what it printed.
+// Kubectl runs kubectl in the root of the module and returns what it printed. It serves cleanups, too.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	root, err := controlplane.Root()
 	require.NoError(t, err)
 	devcluster, err := controlplane.Binary("devcluster")
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), devcluster, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), devcluster, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
 	cmd.Dir = root
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "kubectl %v: %s", args, output)

@@ -28,7 +28,7 @@ func (f Files) Validate() error {
 	return nil
 }
 
-// Source holds the newest good certificates of Files.
+// Source holds the newest good certificates of Files, or those that it was told to Use.
 type Source struct {
 	files   Files
 	log     *zap.Logger
@@ -57,6 +57,30 @@ func Load(f Files, log *zap.Logger) (*Source, error) {
 	s.current.Store(m)
 	return s, nil
 }
+
+// Empty holds no certificate until it is told to Use one. Run is not for it.
+func Empty(log *zap.Logger) *Source {
+	s := &Source{log: log}
+	s.current.Store(&material{})
+	return s
+}
+
+// Use serves a certificate (PEM) from now on; an error leaves the one before.
+func (s *Source) Use(cert, key []byte) error {
+	m := &material{raw: [3][]byte{cert, key}}
+	if m.equal(s.current.Load()) {
+		return nil
+	}
+	if err := m.parsePair(); err != nil {
+		return fmt.Errorf("reading the certificate to serve: %w", err)
+	}
+	s.current.Store(m)
+	s.log.Info("serving another certificate", zap.Strings("names", m.cert.Leaf.DNSNames), zap.Time("notAfter", m.notAfter))
+	return nil
+}
+
+// Cert is the certificate in use, PEM; nil without one.
+func (s *Source) Cert() []byte { return s.current.Load().raw[0] }
 
 // Run notices changed files until ctx ends; it always returns nil.
 func (s *Source) Run(ctx context.Context) error {
@@ -92,7 +116,7 @@ func (s *Source) reload() {
 // Check fails when the certificate has expired: a readiness check.
 func (s *Source) Check() error {
 	if m := s.current.Load(); m.cert != nil && time.Now().After(m.notAfter) {
-		return fmt.Errorf("certificate %s expired at %s", s.files.Cert, m.notAfter.Format(time.RFC3339))
+		return fmt.Errorf("the certificate for %v expired at %s", m.cert.Leaf.DNSNames, m.notAfter.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -113,11 +137,9 @@ func read(f Files) (*material, error) {
 		m.raw[i] = data
 	}
 	if f.Cert != "" {
-		pair, err := tls.X509KeyPair(m.raw[0], m.raw[1])
-		if err != nil {
+		if err := m.parsePair(); err != nil {
 			return nil, fmt.Errorf("reading certificate %s with key %s: %w", f.Cert, f.Key, err)
 		}
-		m.cert, m.notAfter = &pair, pair.Leaf.NotAfter
 	}
 	if f.CA != "" {
 		m.pool = x509.NewCertPool()
@@ -126,6 +148,15 @@ func read(f Files) (*material, error) {
 		}
 	}
 	return m, nil
+}
+
+func (m *material) parsePair() error {
+	pair, err := tls.X509KeyPair(m.raw[0], m.raw[1])
+	if err != nil {
+		return err
+	}
+	m.cert, m.notAfter = &pair, pair.Leaf.NotAfter
+	return nil
 }
 
 func (m *material) equal(o *material) bool {

@@ -144,3 +144,27 @@ func TestLoadingNamesTheFileThatCannotBeUsed(t *testing.T) {
 		})
 	}
 }
+
+func TestACertificateCanBeHandedOver(t *testing.T) {
+	a := authority(t)
+	first, key, err := a.Leaf(serverName)
+	require.NoError(t, err)
+	second, otherKey, err := a.Leaf(serverName)
+	require.NoError(t, err)
+	s := Empty(zap.NewNop())
+	require.Nil(t, s.Cert())
+	require.True(t, s.NotAfter().IsZero())
+	require.NoError(t, s.Check())
+	client, _ := leaf(t, a, clientName)
+	url := serve(t, s.Server(nil))
+	require.Error(t, get(url, client.Client(serverName)), "nothing is served yet")
+
+	require.NoError(t, s.Use(first, key))
+	require.NoError(t, get(url, client.Client(serverName)))
+	require.Error(t, s.Use(second, key), "the key is another one's")
+	require.Equal(t, first, s.Cert(), "the old pair stays")
+	require.NoError(t, s.Use(second, otherKey))
+	require.Equal(t, second, s.Cert())
+	require.NoError(t, get(url, client.Client(serverName)))
+	require.False(t, s.NotAfter().IsZero())
+}

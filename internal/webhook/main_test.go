@@ -38,24 +38,35 @@ const (
 
 // server is a webhook that runs in this process.
 type server struct {
-	url  string // https://localhost:port
-	ca   []byte
-	stop func() error
+	url string // https://localhost:port
+	ca  []byte
+
+	process *process.Process
+	logs    *observer.ObservedLogs
+	stop    func() error
 }
 
-// start runs the webhook against the cluster of a kubeconfig on a port of its own.
-func start(t *testing.T, kubeconfig string) server {
+// start runs the webhook against the cluster of a kubeconfig on a port of its own, with certificates from files.
+func start(t *testing.T, kubeconfig string, edits ...func(*Options)) server {
 	t.Helper()
 	authority, err := certstest.NewAuthority("test")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, authority.WriteLeaf(dir, "localhost"))
-	core, logs := observer.New(zap.DebugLevel)
-	o := &Options{
-		Kubeconfig: kubeconfig, HTTPSAddress: "127.0.0.1:0",
-		TLS:             certs.Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")},
-		DeciderUsername: deciderUser, LeaseNamespace: "default", LeaseName: "decider",
+	o := &Options{Kubeconfig: kubeconfig, TLS: certs.Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}}
+	for _, edit := range edits {
+		edit(o)
 	}
+	s := launch(t, o)
+	s.ca = authority.PEM
+	return s
+}
+
+// launch runs the webhook with options that it completes.
+func launch(t *testing.T, o *Options) server {
+	t.Helper()
+	core, logs := observer.New(zap.DebugLevel)
+	o.HTTPSAddress, o.DeciderUsername, o.LeaseNamespace, o.LeaseName = "127.0.0.1:0", deciderUser, "default", "decider"
 	require.NoError(t, o.Validate())
 	p := &process.Process{Log: zap.New(core), Registry: prometheus.NewRegistry(), Health: &process.Health{}, Version: "test"}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,7 +83,7 @@ func start(t *testing.T, kubeconfig string) server {
 		return address != "" || len(done) > 0
 	}, patience, tick)
 	require.NotEmpty(t, address, "the webhook ended at once")
-	return server{url: "https://localhost" + address[len("127.0.0.1"):], ca: authority.PEM, stop: stop}
+	return server{url: "https://localhost" + address[len("127.0.0.1"):], process: p, logs: logs, stop: stop}
 }
 
 // client trusts the server's authority.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -19,21 +20,31 @@ type Options struct {
 	APIVersion string
 
 	HTTPSAddress string
-	TLS          certs.Files // Cert and Key
+	// TLS names Cert and Key; without them certificates are made, and kept in a Secret in Namespace, the Pod's own.
+	TLS       certs.Files
+	Namespace string
 
 	DeciderUsername string
 	LeaseNamespace  string
 	LeaseName       string
+
+	// Not flags: how long a new authority is known before it signs, and how long to serve after the signal.
+	settle, linger time.Duration
 }
 
 // NewOptions are the defaults; the namespace is the Pod's own.
 func NewOptions() *Options {
-	o := &Options{HTTPSAddress: ":8443", LeaseNamespace: os.Getenv("POD_NAMESPACE"), LeaseName: "decider"}
-	if o.LeaseNamespace != "" {
-		o.DeciderUsername = "system:serviceaccount:" + o.LeaseNamespace + ":decider"
+	namespace := os.Getenv("POD_NAMESPACE")
+	o := &Options{HTTPSAddress: ":8443", Namespace: namespace, LeaseNamespace: namespace, LeaseName: "decider",
+		settle: settleTime, linger: lingerTime}
+	if namespace != "" {
+		o.DeciderUsername = "system:serviceaccount:" + namespace + ":decider"
 	}
 	return o
 }
+
+// selfManaged says that the webhook makes its certificates itself.
+func (o *Options) selfManaged() bool { return o.TLS == certs.Files{} }
 
 // Groups are the flags.
 func (o *Options) Groups() []process.FlagGroup {
@@ -47,7 +58,7 @@ func (o *Options) Groups() []process.FlagGroup {
 func (o *Options) servingFlags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("serving", pflag.ContinueOnError)
 	fs.StringVar(&o.HTTPSAddress, "https-address", o.HTTPSAddress, "`host:port` on which admission reviews are answered; an empty host means all interfaces.")
-	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) for the name that the webhook configurations call. Reloaded when it changes.")
+	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) for the name that the webhook configurations call. Reloaded when it changes. Without it the webhook makes its certificates itself, keeps them in the Secret "+secretName+" in $POD_NAMESPACE, and writes caBundle of the webhook configurations named "+configurationName+".")
 	fs.StringVar(&o.TLS.Key, "tls-key-file", o.TLS.Key, "Key `file` (PEM) of --tls-cert-file.")
 	return fs
 }
@@ -70,8 +81,7 @@ func (o *Options) clusterFlags() *pflag.FlagSet {
 // Validate returns everything that is wrong.
 func (o *Options) Validate() error {
 	errs := []error{
-		process.Require("--tls-cert-file", o.TLS.Cert, ""),
-		process.Require("--tls-key-file", o.TLS.Key, ""),
+		o.validateTLS(),
 		process.Require("--decider-username", o.DeciderUsername, ""),
 		process.Require("--lease-namespace", o.LeaseNamespace, ""),
 		process.Require("--lease-name", o.LeaseName, ""),
@@ -83,4 +93,14 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--api-version: %q is none of %v", o.APIVersion, workerv1.Versions))
 	}
 	return errors.Join(errs...)
+}
+
+func (o *Options) validateTLS() error {
+	if o.selfManaged() && o.Namespace == "" {
+		return fmt.Errorf("--tls-cert-file: must be given with --tls-key-file outside of a Pod; certificates of its own are kept in a Secret in $POD_NAMESPACE, which is not set")
+	}
+	if err := o.TLS.Validate(); err != nil {
+		return fmt.Errorf("--tls-cert-file, --tls-key-file: %w", err)
+	}
+	return nil
 }

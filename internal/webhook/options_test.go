@@ -13,9 +13,20 @@ func TestOptionsAreValidatedAllAtOnce(t *testing.T) {
 	good := Options{HTTPSAddress: "127.0.0.1:0", TLS: certs.Files{Cert: "c", Key: "k"}, DeciderUsername: "u", LeaseNamespace: "ns", LeaseName: "l"}
 	require.NoError(t, good.Validate())
 	bad := Options{HTTPSAddress: "nowhere", APIVersion: "v2"}
-	for _, flag := range []string{"--https-address", "--tls-cert-file", "--tls-key-file", "--decider-username", "--lease-namespace", "--lease-name", "--api-version"} {
+	for _, flag := range []string{"--https-address", "--tls-cert-file", "--tls-key-file", "$POD_NAMESPACE", "--decider-username", "--lease-namespace", "--lease-name", "--api-version"} {
 		require.ErrorContains(t, bad.Validate(), flag)
 	}
+}
+
+func TestCertificatesComeFromFilesOrAreMade(t *testing.T) {
+	inPod := Options{HTTPSAddress: "127.0.0.1:0", Namespace: "scaling", DeciderUsername: "u", LeaseNamespace: "ns", LeaseName: "l"}
+	require.NoError(t, inPod.Validate())
+	require.True(t, inPod.selfManaged())
+	inPod.TLS.Key = "k"
+	require.ErrorContains(t, inPod.Validate(), "a certificate needs its key", "half of the files is a mistake")
+	inPod.TLS.Cert = "c"
+	require.NoError(t, inPod.Validate())
+	require.False(t, inPod.selfManaged())
 }
 
 func TestDefaultsComeFromThePodsNamespace(t *testing.T) {
@@ -23,6 +34,7 @@ func TestDefaultsComeFromThePodsNamespace(t *testing.T) {
 	o := NewOptions()
 	require.Equal(t, "system:serviceaccount:scaling:decider", o.DeciderUsername)
 	require.Equal(t, "scaling", o.LeaseNamespace)
+	require.Equal(t, "scaling", o.Namespace)
 	require.Equal(t, "decider", o.LeaseName)
 
 	t.Setenv("POD_NAMESPACE", "")

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +98,39 @@ func TestWhatPreventsAStartIsNamed(t *testing.T) {
 	}
 }
 
+// The client is as API servers are: HTTP/1.1, connections that are kept, and a POST that fails is not repeated. It comes until
+// it has heard that this copy is not ready any more.
+func TestACopyThatEndsSendsItsClientsAwayBeforeItCloses(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	s := start(t, nowhere(t), func(o *Options) { o.linger = time.Second })
+	client := s.client(t)
+	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+	client.Transport.(*http.Transport).TLSClientConfig.NextProtos = []string{"http/1.1"}
+	sentAway := func() bool {
+		answer, err := client.Post(s.url+admission.FencePath, "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, answer.Body.Close())
+		return answer.Close
+	}
+	for range 3 {
+		require.False(t, sentAway())
+	}
+	ended := make(chan error, 1)
+	told := time.Now()
+	go func() { ended <- s.stop() }()
+	away := 0
+	for time.Since(told) < time.Second/2 {
+		if sentAway() {
+			away++
+		}
+	}
+	require.Positive(t, away)
+	require.NoError(t, <-ended)
+	_, err := client.Get(s.url)
+	require.ErrorContains(t, err, "connection refused")
+}
+
 func TestRequestsInFlightAreFinished(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	authority, err := certstest.NewAuthority("test")
@@ -105,17 +140,18 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 	source, err := certs.Load(certs.Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}, zap.NewNop())
 	require.NoError(t, err)
 	arrived, proceed := make(chan struct{}), make(chan struct{})
-	slow := newServer(zap.NewNop(), source, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(arrived)
-		<-proceed
-		w.WriteHeader(http.StatusNoContent)
-	}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	slow := &service{health: &process.Health{}, listener: listener, server: newServer(zap.NewNop(), source,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			close(arrived)
+			<-proceed
+			w.WriteHeader(http.StatusNoContent)
+		}))}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, &process.Health{}, source, slow, listener) }()
+	go func() { served <- slow.run(ctx, source.Run) }()
 
 	s := server{url: "https://localhost" + listener.Addr().String()[len("127.0.0.1"):], ca: authority.PEM}
 	client := s.client(t)
@@ -130,7 +166,10 @@ func TestRequestsInFlightAreFinished(t *testing.T) {
 	<-arrived
 	cancel()
 	require.Eventually(t, func() bool {
-		_, err := net.DialTimeout("tcp", listener.Addr().String(), time.Second)
+		connection, err := net.DialTimeout("tcp", listener.Addr().String(), time.Second)
+		if err == nil {
+			_ = connection.Close()
+		}
 		return err != nil
 	}, patience, tick, "no new connections are taken")
 	close(proceed)

@@ -80,7 +80,9 @@ func TestCommitsAreTriedAgainWhileTheWebhookIsUnreachable(t *testing.T) {
 	record := s.record("chat")
 	failed := map[string]string{"kind": "up", "outcome": "failed"}
 	before := s.all("decider", "mds_decider_commits_total", failed)
-	s.freeze("webhook-0")
+	for _, p := range s.Pods("webhook") {
+		s.freeze(p.Name)
+	}
 	s.Fleet.SetTraffic(s.namespace, "chat", busy)
 	s.eventually("commits fail, and are tried again", func() bool {
 		return s.all("decider", "mds_decider_commits_total", failed) >= before+2
@@ -90,7 +92,9 @@ func TestCommitsAreTriedAgainWhileTheWebhookIsUnreachable(t *testing.T) {
 	_, err := s.Targets(s.namespace).Patch(t.Context(), "chat", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 	require.NoError(t, err, "writes that are not guarded go on")
 
-	s.thaw("webhook-0")
+	for _, p := range s.Pods("webhook") {
+		s.thaw(p.Name)
+	}
 	s.eventually("it grows", func() bool { return s.replicas("chat") >= 4 })
 	record.orderly(1, 5, 4)
 }

@@ -77,15 +77,26 @@ func TestEnvironmentComesFromThePod(t *testing.T) {
 }
 
 func TestSecretsAreMountedWhereArgumentsLook(t *testing.T) {
-	objects := render(t, "base")
-	for _, component := range components {
-		spec := one[*appsv1.Deployment](t, objects, component).Spec.Template.Spec
-		require.Len(t, spec.Volumes, 1)
-		require.Equal(t, component+"-tls", spec.Volumes[0].Secret.SecretName)
-		require.Equal(t, []corev1.VolumeMount{{Name: spec.Volumes[0].Name, MountPath: "/etc/mds/tls", ReadOnly: true}}, spec.Containers[0].VolumeMounts)
-		require.Contains(t, spec.Containers[0].Args, "--tls-cert-file=/etc/mds/tls/"+corev1.TLSCertKey)
-		require.Contains(t, spec.Containers[0].Args, "--tls-key-file=/etc/mds/tls/"+corev1.TLSPrivateKeyKey)
+	mounting := map[string][]string{"dev": {"sampler", "decider"}, "cert-manager": components}
+	for _, overlay := range overlays {
+		for _, component := range mounting[overlay] {
+			spec := one[*appsv1.Deployment](t, render(t, "overlays/"+overlay), component).Spec.Template.Spec
+			require.Len(t, spec.Volumes, 1)
+			require.Equal(t, component+"-tls", spec.Volumes[0].Secret.SecretName)
+			require.Equal(t, []corev1.VolumeMount{{Name: spec.Volumes[0].Name, MountPath: "/etc/mds/tls", ReadOnly: true}}, spec.Containers[0].VolumeMounts)
+			require.Contains(t, spec.Containers[0].Args, "--tls-cert-file=/etc/mds/tls/"+corev1.TLSCertKey)
+			require.Contains(t, spec.Containers[0].Args, "--tls-key-file=/etc/mds/tls/"+corev1.TLSPrivateKeyKey)
+		}
 	}
+}
+
+func TestTheWebhookMakesItsCertificatesUnlessTheyAreFiles(t *testing.T) {
+	own := render(t, "base")
+	require.Empty(t, one[*corev1.Secret](t, own, "webhook-certificates").Data, "content would be everybody's, and undo what was made")
+	deployment := one[*appsv1.Deployment](t, own, "webhook")
+	require.Empty(t, deployment.Spec.Template.Spec.Volumes)
+	require.NotContains(t, strings.Join(deployment.Spec.Template.Spec.Containers[0].Args, " "), "tls")
+	require.Empty(t, all[*corev1.Secret](render(t, "overlays/cert-manager")))
 }
 
 // The rules of the Pod security standard "restricted", which the namespace enforces, and somewhat more.
@@ -125,16 +136,12 @@ func TestOnlySamplersAreWithoutToken(t *testing.T) {
 	}
 }
 
-// A process ends within ten seconds; the webhook waits before, so that API servers learn that it goes.
+// A process ends within ten seconds.
 func TestPodsHaveTimeToEnd(t *testing.T) {
 	for _, deployment := range all[*appsv1.Deployment](render(t, "base")) {
 		spec := deployment.Spec.Template.Spec
-		var pause int64
-		if hook := spec.Containers[0].Lifecycle; hook != nil {
-			pause = hook.PreStop.Sleep.Seconds
-		}
-		require.Equal(t, deployment.Name == "webhook", pause > 0)
-		require.Greater(t, *spec.TerminationGracePeriodSeconds, pause+10, deployment.Name)
+		require.Nil(t, spec.Containers[0].Lifecycle, "programs end in order by themselves")
+		require.Greater(t, *spec.TerminationGracePeriodSeconds, int64(10), deployment.Name)
 		require.Zero(t, deployment.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue(), deployment.Name)
 	}
 }
