@@ -103,6 +103,11 @@ bench-sampler: $(BIN)/sampler ## Measure one sampler that scrapes 10,000 Pods ev
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/samplerload ./dev/samplerload
 	@exec $(BIN)/samplerload
 
+.PHONY: bench-webhook
+bench-webhook: $(BIN)/webhook $(BIN)/devcluster ## Measure the webhook on one core at 500 requests a second: 99 % under 5 ms. Takes a minute.
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/webhookload ./dev/webhookload
+	@exec $(BIN)/webhookload
+
 FUZZTIME ?= 60s
 
 .PHONY: fuzz
