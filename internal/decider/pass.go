@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxPlans is how often one pass plans when its target moves under it (D34).
-	maxPlans = 3
+	// maxTries is how often one pass writes when its target moves under it (D34).
+	maxTries = 3
 	// slowestInterval is the longest that the API allows.
 	slowestInterval = 300 * time.Second
 )
@@ -30,11 +30,12 @@ type view struct {
 	in     decide.Input
 }
 
-// pass plans one scaler: gather, plan, commit, report. It plans again, on a live view, when the plan asks for one or the
-// target moved before the commit arrived (D34). It returns the scaler's interval; zero when the scaler is gone.
+// pass plans one scaler: gather, plan, commit, report. What is written was planned on a live view: a watch may be silent for
+// minutes, and a scaler that was suspended meanwhile must not move its target. It plans again when the target moved before the
+// write arrived (D34). It returns the scaler's interval; zero when the scaler is gone.
 func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Duration, error) {
 	live := false
-	for plans := 1; ; plans++ {
+	for tries := 1; ; {
 		v, err := l.gather(ctx, name, live)
 		if v == nil || err != nil {
 			return 0, err
@@ -43,12 +44,13 @@ func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Dura
 			return interval(&v.in.Scaler.Spec), l.save(ctx, v.memory, v.scaler, v.memory.state.Status())
 		}
 		d := decide.Plan(v.in)
-		if d.Reread && !v.in.Live {
+		if needsLive := d.Reread || d.Commit != nil || d.Bind != nil; needsLive && !live {
 			live = true
 			continue
 		}
 		outcome, err := l.commit(ctx, v, d)
-		if kube.Outdated(err) && plans < maxPlans {
+		if kube.Outdated(err) && tries < maxTries {
+			tries++
 			live = true
 			continue
 		}

@@ -40,6 +40,8 @@ type handLeader struct {
 	w     *world
 	lease *budgetLease
 	name  types.NamespacedName
+	// silence ends the watches: the caches stay as they are.
+	silence func()
 }
 
 const plenty = 1000
@@ -52,7 +54,8 @@ func (w *world) handLeader(scaler string) *handLeader {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cache.Run(ctx) }()
-	w.t.Cleanup(func() { cancel(); <-ended })
+	silence := func() { cancel(); <-ended }
+	w.t.Cleanup(silence)
 	require.True(w.t, cache.WaitForSync(ctx))
 	events, err := kube.NewEvents(ctx, w.client)
 	require.NoError(w.t, err)
@@ -68,7 +71,7 @@ func (w *world) handLeader(scaler string) *handLeader {
 		return err == nil && s != nil && target.Ready(s.Instances, "server") > 0 &&
 			cache.Scaler(types.NamespacedName{Namespace: w.namespace, Name: scaler}) != nil
 	})
-	return &handLeader{leader: l, w: w, lease: lease, name: types.NamespacedName{Namespace: w.namespace, Name: scaler}}
+	return &handLeader{leader: l, w: w, lease: lease, name: types.NamespacedName{Namespace: w.namespace, Name: scaler}, silence: silence}
 }
 
 // see makes a complete observation of so many requests the latest.
@@ -122,6 +125,28 @@ func TestNothingIsWrittenToTheTargetUntilTheStatusOfTheLastCommitIsStored(t *tes
 	require.Equal(t, w.decision().String(), w.scaler("s").Status.LastCommit.DecisionID)
 	require.NoError(t, l.turn())
 	require.Equal(t, int32(6), w.count())
+}
+
+// Watches may be silent for long without an error.
+func TestASuspensionThatNoWatchTellsOfStopsTheNextCommit(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	l.see(8)
+	require.NoError(t, l.turn())
+	before := w.count()
+	w.eventually("the binding is in view", func() bool {
+		s, err := l.cache.Snapshot(types.NamespacedName{Namespace: w.namespace, Name: "md"})
+		return err == nil && s.Annotations[fence.BindingAnnotation] != ""
+	})
+	l.silence()
+
+	w.patchScaler("s", `{"spec":{"suspend":true}}`)
+	l.see(44)
+	require.NoError(t, l.turn())
+	require.Equal(t, before, w.count())
+	require.Equal(t, "False/Suspended", w.condition("s", workerv1.ConditionBound))
+	require.NotContains(t, w.live().Annotations, fence.BindingAnnotation)
 }
 
 func TestAFinalizerThatSomebodyDroppedIsPutBackWhileTheBindingStands(t *testing.T) {

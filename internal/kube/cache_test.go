@@ -286,6 +286,11 @@ func TestATombstoneTellsWhatIsGone(t *testing.T) {
 	})
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/md", Obj: &cachedTarget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "md"}}})
 	require.True(t, r.has("gone md")())
+	for _, held := range []any{nil, &corev1.Pod{}, cache.DeletedFinalStateUnknown{Key: "ns/md"}} {
+		handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/md", Obj: held}) // said in the log, and no reason to end
+		handler.OnDelete(held)
+	}
+	require.Empty(t, r.told)
 }
 
 func TestATargetThatCannotBeReadIsAnErrorNotAGuess(t *testing.T) {
