@@ -106,7 +106,8 @@ func TestGrowthPullsPartnersAndWaitsForAdmission(t *testing.T) {
 
 	s.Fleet.SetQuota("narrow", 2)
 	s.eventually("one more is admitted", func() bool { return s.prefill(1) == sim.Ready })
-	require.NoError(t, s.Fleet.Evict(s.namespace, s.pod("trio", "prefill", "1")))
+	pod := s.pod("trio", "prefill", "1")
+	s.eventually("and evicted, once it serves", func() bool { return s.Fleet.Evict(s.namespace, pod) == nil })
 	s.eventually("the other takes its place", func() bool { return s.prefill(2) == sim.Ready })
 	require.Equal(t, sim.Pending, s.prefill(1))
 	s.Fleet.SetTraffic(s.namespace, "trio", tokens(10, 7000, 4000))
