@@ -32,9 +32,28 @@ type applyMetadata struct {
 	ResourceVersion string    `json:"resourceVersion"`
 }
 
+// shortStatus is what every API server takes, in bytes.
+const shortStatus = 128 << 10
+
 // WriteStatus stores the status of a scaler, read at resourceVersion (D50), and returns the scaler as it is now. A conflict
-// (apierrors.IsConflict) means that the scaler has moved on since.
+// (apierrors.IsConflict) means that the scaler has moved on since. An API server that takes less than ours can be gets shorter
+// histories, the oldest entries left out; decisions are never (D45).
 func (w *Writer) WriteStatus(ctx context.Context, s metav1.Object, status workerv1.ModelDeploymentScalerStatus) (*workerv1.ModelDeploymentScaler, error) {
+	for halvings := 8; ; halvings-- { // 256 entries, the most that a history has
+		written, size, err := w.applyStatus(ctx, s, status)
+		if err == nil {
+			return written, nil
+		}
+		// What etcd refuses for its size is an internal error of the API server, like others.
+		tooLarge := apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsInternalError(err)
+		if !tooLarge || size <= shortStatus || halvings == 0 {
+			return nil, fmt.Errorf("writing status of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+		}
+		status = halved(status)
+	}
+}
+
+func (w *Writer) applyStatus(ctx context.Context, s metav1.Object, status workerv1.ModelDeploymentScalerStatus) (*workerv1.ModelDeploymentScaler, int, error) {
 	body, err := json.Marshal(statusApply{
 		APIVersion: workerv1.GroupName + "/" + w.client.Version,
 		Kind:       workerv1.Kind,
@@ -44,14 +63,25 @@ func (w *Writer) WriteStatus(ctx context.Context, s metav1.Object, status worker
 		Status: status,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("writing status of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+		return nil, 0, err
 	}
 	force := true
 	written, err := w.patchScaler(ctx, s, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, "status")
-	if err != nil {
-		return nil, fmt.Errorf("writing status of scaler %s/%s: %w", s.GetNamespace(), s.GetName(), err)
+	return written, len(body), err
+}
+
+// halved is the status with the newer half of every history.
+func halved(status workerv1.ModelDeploymentScalerStatus) workerv1.ModelDeploymentScalerStatus {
+	status.Roles, status.Predictors = slices.Clone(status.Roles), slices.Clone(status.Predictors)
+	for i := range status.Roles {
+		h := &status.Roles[i].StabilizationHistory
+		*h = (*h)[(len(*h)+1)/2:]
 	}
-	return written, nil
+	for i := range status.Predictors {
+		h := &status.Predictors[i].History
+		*h = (*h)[(len(*h)+1)/2:]
+	}
+	return status
 }
 
 // AddFinalizer makes the scaler wait for the release of its binding when it is deleted, and returns it as it is now; nil when

@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +54,57 @@ func TestAStatusComesBackAsItWasWrittenAndLosesWhatIsDropped(t *testing.T) {
 	require.Nil(t, written.Status.PendingCohort)
 	require.Nil(t, written.Status.Exhaustion)
 	require.Equal(t, jsonOf(t, status), jsonOf(t, written.Status))
+}
+
+// small refuses statuses over a size, as an API server or its etcd does.
+type small struct {
+	http.RoundTripper
+	limit, code int
+	refused     atomic.Int64
+}
+
+func (s *small) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPatch || r.ContentLength <= int64(s.limit) {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	s.refused.Add(1)
+	return &http.Response{StatusCode: s.code, Header: http.Header{"Content-Type": {"text/plain"}}, Body: http.NoBody, Request: r}, nil
+}
+
+func TestAStatusThatIsTooLargeLosesTheOlderHalvesOfItsHistories(t *testing.T) {
+	for _, code := range []int{http.StatusRequestEntityTooLarge, http.StatusInternalServerError} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			w := newWorld(t)
+			s, status := w.scaler("s", "md"), fullStatus()
+			for role := range 16 {
+				full := status.Roles[0]
+				full.Name, full.StabilizationHistory = fmt.Sprint("role-", role), nil
+				for i := range 256 {
+					at := metav1.NewTime(time.Date(2026, 11, 30, 6, 0, 5*i, 0, time.UTC))
+					full.StabilizationHistory = append(full.StabilizationHistory, workerv1.Recommendation{Timestamp: at, Replicas: int32(i + 1)})
+				}
+				status.Roles = append(status.Roles, full)
+			}
+			strict := &small{limit: 150 << 10, code: code}
+			config := w.cluster.Config(t)
+			config.Wrap(func(rt http.RoundTripper) http.RoundTripper { strict.RoundTripper = rt; return strict })
+			client, err := NewClient(t.Context(), config, "")
+			require.NoError(t, err)
+			written, err := NewWriter(client, alwaysHeld{}, testEpoch).WriteStatus(t.Context(), s, status)
+			require.NoError(t, err)
+			kept := written.Status.Roles[1].StabilizationHistory
+			require.Len(t, kept, 128)
+			require.Equal(t, int32(256), kept[127].Replicas, "the newest stay")
+			require.Equal(t, jsonOf(t, status.PendingCohort), jsonOf(t, written.Status.PendingCohort))
+			require.Len(t, status.Roles[1].StabilizationHistory, 256, "the caller's stay whole")
+			require.EqualValues(t, 1, strict.refused.Load())
+
+			strict.limit = 0
+			_, err = NewWriter(client, alwaysHeld{}, testEpoch).WriteStatus(t.Context(), written, status)
+			require.Error(t, err)
+			require.Less(t, strict.refused.Load(), int64(6), "it gives up")
+		})
+	}
 }
 
 func TestTheSameStatusAgainIsNoNewVersion(t *testing.T) {
