@@ -126,7 +126,7 @@ func rounded(v float64, known bool) string {
 // stagesOf names the stages at which something acted, as replay does, and what was written.
 func stagesOf(o *observationv1.ScalerObservation) string {
 	if o.GetHold() != "" {
-		return "nothing was planned: " + o.GetHold()
+		return "nothing was planned: " + printable(o.GetHold())
 	}
 	var acted []string
 	for _, s := range o.GetPlan().GetTrace() {

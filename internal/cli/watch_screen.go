@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
 )
@@ -102,9 +103,19 @@ func (k rowKey) compare(o rowKey) int {
 
 // cut a line to the width, so that it does not wrap and spoil the count of lines.
 func cut(line string, width int) string {
-	runes := []rune(line)
+	runes := []rune(printable(line))
 	if len(runes) <= width || width < 2 {
-		return line
+		return string(runes)
 	}
 	return string(runes[:width-1]) + "…"
+}
+
+// printable makes one harmless line of text that others wrote: what would move the cursor becomes a space.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }

@@ -106,7 +106,8 @@ func TestATerminalIsDrawnInPlace(t *testing.T) {
 	golden(t, "watch-screen.txt", strings.Join(views, ""))
 }
 
-func TestALineNeverWraps(t *testing.T) {
+func TestALineNeverWrapsNorMovesTheCursor(t *testing.T) {
+	require.Equal(t, "a b  [2Jc", cut("a\tb\n\x1b[2Jc", 80))
 	require.Equal(t, "short", cut("short", 5))
 	require.Equal(t, "abcd…", cut("abcdefgh", 5))
 	require.Equal(t, "äöü…", cut("äöüäö", 4))
