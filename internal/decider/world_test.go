@@ -3,8 +3,10 @@ package decider
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -57,7 +59,7 @@ func newWorld(t *testing.T) *world {
 	client, err := kube.NewClient(t.Context(), cluster.Config(t), "")
 	require.NoError(t, err)
 	w := &world{t: t, cluster: cluster, client: client, kubeconfig: cluster.Kubeconfig,
-		namespace: fmt.Sprintf("decider-%d", namespaces.Add(1)), sampler: startSampler(t)}
+		namespace: fmt.Sprintf("decider-%d", namespaces.Add(1)), sampler: startSampler(t, "sampler-0")}
 	_, err = client.Core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w.createTarget()
@@ -67,14 +69,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) createTarget() {
 	w.t.Helper()
-	_, err := w.client.Targets(w.namespace).Create(w.t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "worker.gpustack.ai/v1", "kind": target.Kind, "metadata": map[string]any{"name": "md", "namespace": w.namespace},
-		"spec": map[string]any{
-			"model": map[string]any{"name": "m"}, "engine": map[string]any{"name": "vLLM"},
-			"roles": []any{map[string]any{"name": "server", "kind": "Server", "replicas": int64(1), "instanceType": "gpu"}},
-		},
-	}}, metav1.CreateOptions{})
-	require.NoError(w.t, err)
+	require.NoError(w.t, w.makeTarget(w.t.Context(), "md"))
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -82,6 +77,17 @@ func (w *world) createTarget() {
 		w.followCounts(ctx)
 	}()
 	w.t.Cleanup(func() { cancel(); <-ended })
+}
+
+func (w *world) makeTarget(ctx context.Context, name string) error {
+	_, err := w.client.Targets(w.namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "worker.gpustack.ai/v1", "kind": target.Kind, "metadata": map[string]any{"name": name, "namespace": w.namespace},
+		"spec": map[string]any{
+			"model": map[string]any{"name": "m"}, "engine": map[string]any{"name": "vLLM"},
+			"roles": []any{map[string]any{"name": "server", "kind": "Server", "replicas": int64(1), "instanceType": "gpu"}},
+		},
+	}}, metav1.CreateOptions{})
+	return err
 }
 
 // followCounts plays the owner of the target and the kubelet: a ready Pod for every replica, at once.
@@ -162,11 +168,16 @@ func (w *world) live() target.Deployment {
 // scale makes a scaler of `md` that wants 8 requests on a replica and forgets recommendations after a second.
 func (w *world) scale(name string, mode workerv1.Mode) {
 	w.t.Helper()
-	_, err := w.client.Scalers(w.namespace).Create(w.t.Context(), &workerv1.ModelDeploymentScaler{
+	_, err := w.client.Scalers(w.namespace).Create(w.t.Context(), scalerOf("md", w.namespace, name, mode), metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+func scalerOf(target, namespace, name string, mode workerv1.Mode) *workerv1.ModelDeploymentScaler {
+	return &workerv1.ModelDeploymentScaler{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "worker.gpustack.ai/v1", Kind: workerv1.Kind},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace},
 		Spec: workerv1.ModelDeploymentScalerSpec{
-			TargetRef: workerv1.TargetReference{Name: "md"},
+			TargetRef: workerv1.TargetReference{Name: target},
 			Mode:      mode,
 			Sampling:  workerv1.Sampling{IntervalSeconds: 5},
 			Roles:     []workerv1.RoleBounds{{Name: "server", MinReplicas: 1, MaxReplicas: 6}},
@@ -175,8 +186,7 @@ func (w *world) scale(name string, mode workerv1.Mode) {
 			}},
 			Behavior: workerv1.Behavior{ScaleDown: workerv1.ScaleDown{StabilizationWindowSeconds: 1}},
 		},
-	}, metav1.CreateOptions{})
-	require.NoError(w.t, err)
+	}
 }
 
 func (w *world) scaler(name string) *workerv1.ModelDeploymentScaler {
@@ -276,23 +286,25 @@ type sampler struct {
 	address string
 	server  *stream.Server
 	load    atomic.Int64 // requests on each role
+	stop    func()       // in order
 
 	mu    sync.Mutex
 	owned map[observe.RoleKey]observe.Assignment
 }
 
-func startSampler(t *testing.T) *sampler {
+func startSampler(t *testing.T, shard string) *sampler {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := &sampler{address: listener.Addr().String(), owned: make(map[observe.RoleKey]observe.Assignment)}
-	s.server = stream.NewServer(stream.ServerOptions{Shard: "sampler-0", Version: "test", CapacityScrapesPerSecond: 200,
+	s.server = stream.NewServer(stream.ServerOptions{Shard: shard, Version: "test", CapacityScrapesPerSecond: 200,
 		Log: zap.NewNop(), Registerer: prometheus.NewRegistry()}, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { _ = s.server.Serve(ctx, listener, nil) })
 	group.Go(func() { s.publish(ctx) })
-	t.Cleanup(func() { cancel(); group.Wait() })
+	s.stop = func() { cancel(); group.Wait() }
+	t.Cleanup(s.stop)
 	return s
 }
 
@@ -343,7 +355,9 @@ func (s *sampler) Apply(a stream.Assign) {
 	}
 }
 
-func (s *sampler) SessionStarted(string)                          {}
-func (s *sampler) SessionEnded()                                  {}
-func (s *sampler) Replay(time.Duration) []observe.RoleObservation { return nil }
-func (s *sampler) Latest() []observe.RoleObservation              { return nil }
+func (s *sampler) SessionStarted(string)             {}
+func (s *sampler) SessionEnded()                     {}
+func (s *sampler) Latest() []observe.RoleObservation { return nil }
+func (s *sampler) Replay(time.Duration) iter.Seq[observe.RoleObservation] {
+	return slices.Values[[]observe.RoleObservation](nil)
+}

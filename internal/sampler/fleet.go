@@ -3,6 +3,7 @@ package sampler
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,7 @@ type fleet struct {
 	timeout    time.Duration
 	maxPods    int
 	leaderless time.Duration
+	memory     *memory
 	metrics    *metrics
 	log        *zap.Logger
 	publish    func(observe.RoleObservation)
@@ -36,7 +38,7 @@ type fleet struct {
 func newFleet(life context.Context, s scraper, o *Options, m *metrics, log *zap.Logger) *fleet {
 	return &fleet{
 		scraper: s, timeout: o.ScrapeTimeout, maxPods: o.MaxPodsPerRole, leaderless: o.LeaderlessTimeout,
-		metrics: m, log: log, life: life, all: map[observe.RoleKey]*role{},
+		memory: newMemory(memoryLimit, m), metrics: m, log: log, life: life, all: map[observe.RoleKey]*role{},
 	}
 }
 
@@ -154,16 +156,9 @@ func (f *fleet) roles() []*role {
 	return out
 }
 
-// Replay lists what the roles observed within span, oldest first (D55).
-func (f *fleet) Replay(span time.Duration) []observe.RoleObservation {
-	var out []observe.RoleObservation
-	for _, r := range f.roles() {
-		r.mu.Lock()
-		out = append(out, r.history.within(r.key, span, time.Now())...)
-		r.mu.Unlock()
-	}
-	slices.SortStableFunc(out, func(a, b observe.RoleObservation) int { return a.End.Compare(b.End) })
-	return out
+// Replay yields what was observed within span, oldest first, of roles that moved away too (D55).
+func (f *fleet) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
+	return f.memory.within(span, time.Now())
 }
 
 // Latest lists the latest observation of every role that has one.

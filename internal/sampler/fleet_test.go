@@ -280,16 +280,42 @@ func TestReplayIsOldestFirstWithAges(t *testing.T) {
 	play(t, func(p *played) {
 		p.Apply(upsert(assignmentOf("a", "a0"), assignmentOf("b", "b0")))
 		p.after(time.Hour)
-		replay := p.Replay(30 * time.Minute)
+		replay := slices.Collect(p.Replay(30 * time.Minute))
 		require.InDelta(t, 240, len(replay), 2)
 		for i := range replay[1:] {
 			require.GreaterOrEqual(t, replay[i].Age, replay[i+1].Age)
 		}
-		require.LessOrEqual(t, len(p.Replay(time.Minute)), 10)
+		require.LessOrEqual(t, len(slices.Collect(p.Replay(time.Minute))), 10)
 		latest := p.Latest()
 		require.Len(t, latest, 2)
 		require.False(t, latest[0].Replayed)
 		require.Equal(t, time.Since(latest[0].End), latest[0].Age)
+	})
+}
+
+func TestARoleThatMovedAwayIsReplayedUntilItsHistoryIsOld(t *testing.T) {
+	play(t, func(p *played) {
+		p.Apply(upsert(assignmentOf("a", "a0"), assignmentOf("b", "b0")))
+		p.after(10 * time.Minute)
+		p.Apply(stream.Assign{Removals: []observe.RoleKey{assignmentOf("a").Key}})
+		ofA := func() (list []observe.RoleObservation) {
+			for o := range p.Replay(replaySpan) {
+				if o.Key.Role == "a" {
+					list = append(list, o)
+				}
+			}
+			return list
+		}
+		require.Len(t, ofA(), 40)
+		require.Len(t, p.Latest(), 1, "but it is observed no more")
+		p.Apply(upsert(assignmentOf("a", "a0")))
+		p.after(time.Minute)
+		require.Len(t, ofA(), 44, "a role that comes back goes on where it was")
+		p.Apply(stream.Assign{Removals: []observe.RoleKey{assignmentOf("a").Key}})
+		p.after(replaySpan + 2*time.Minute)
+		require.Empty(t, ofA())
+		require.Len(t, p.memory.byRole, 1, "and then nothing is kept of it")
+		require.InDelta(t, p.memory.kept, testutil.ToFloat64(p.metrics.remembered), 0)
 	})
 }
 

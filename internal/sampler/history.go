@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"slices"
 	"time"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
@@ -65,15 +66,14 @@ func (h *history) add(o observe.RoleObservation) {
 	*h = kept[max(0, len(kept)-replayLimit):]
 }
 
-// within lists the observations of the role that ended within span before now, with their age.
-func (h history) within(key observe.RoleKey, span time.Duration, now time.Time) []observe.RoleObservation {
-	var out []observe.RoleObservation
-	for i := range h {
-		if age := now.Sub(h[i].end); age <= span {
-			out = append(out, h[i].observation(key, age))
-		}
+// forget drops what ended before t, and says how much that was.
+func (h *history) forget(t time.Time) int {
+	n := slices.IndexFunc(*h, func(p past) bool { return !p.end.Before(t) })
+	if n < 0 {
+		n = len(*h)
 	}
-	return out
+	*h = slices.Delete(*h, 0, n)
+	return n
 }
 
 func pastOf(o observe.RoleObservation) past {

@@ -16,6 +16,16 @@ func observedAt(seconds int, running float64) observe.RoleObservation {
 	}
 }
 
+// within lists what of h ended within span before now.
+func within(h history, key observe.RoleKey, span time.Duration, now time.Time) (out []observe.RoleObservation) {
+	for i := range h {
+		if age := now.Sub(h[i].end); age <= span {
+			out = append(out, h[i].observation(key, age))
+		}
+	}
+	return out
+}
+
 func TestHistoryReachesBackThirtyMinutesAtTheShortestInterval(t *testing.T) {
 	var h history
 	for s := 0; s <= 4000; s += 5 {
@@ -23,9 +33,9 @@ func TestHistoryReachesBackThirtyMinutesAtTheShortestInterval(t *testing.T) {
 		require.LessOrEqual(t, len(h), replayLimit)
 	}
 	now := start.Add(4000 * time.Second)
-	all := h.within(observe.RoleKey{}, replaySpan, now)
+	all := within(h, observe.RoleKey{}, replaySpan, now)
 	require.InDelta(t, replaySpan.Seconds(), all[0].Age.Seconds(), 10)
-	require.Len(t, h.within(observe.RoleKey{}, rawSpan, now), 121, "the last ten minutes are kept whole")
+	require.Len(t, within(h, observe.RoleKey{}, rawSpan, now), 121, "the last ten minutes are kept whole")
 	for i, o := range all {
 		require.True(t, o.Replayed)
 		require.Nil(t, o.ITL.Buckets)
@@ -45,8 +55,8 @@ func TestHistoryAtOrdinaryIntervalsIsNotThinned(t *testing.T) {
 	for s := 0; s <= 1800; s += 15 {
 		h.add(observedAt(s, 1))
 	}
-	require.Len(t, h.within(observe.RoleKey{}, replaySpan, start.Add(1800*time.Second)), 121)
-	require.Len(t, h.within(observe.RoleKey{}, time.Minute, start.Add(1800*time.Second)), 5)
+	require.Len(t, within(h, observe.RoleKey{}, replaySpan, start.Add(1800*time.Second)), 121)
+	require.Len(t, within(h, observe.RoleKey{}, time.Minute, start.Add(1800*time.Second)), 5)
 }
 
 func TestAReplayedObservationIsTheOneThatWasMadeWithoutItsDetails(t *testing.T) {
@@ -63,7 +73,7 @@ func TestAReplayedObservationIsTheOneThatWasMadeWithoutItsDetails(t *testing.T) 
 	other := made
 	other.End, other.Prompt, other.State = made.End.Add(15*time.Second), observe.Known(9), observe.Idle
 	h.add(other)
-	replayed := h.within(key, time.Minute, other.End)
+	replayed := within(h, key, time.Minute, other.End)
 	made.Age, made.Replayed = 15*time.Second, true
 	other.Start, other.Replayed = start, true
 	require.Equal(t, []observe.RoleObservation{made, other}, replayed)

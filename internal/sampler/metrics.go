@@ -16,6 +16,9 @@ type metrics struct {
 	late     prometheus.Histogram
 	roles    prometheus.Gauge
 	targets  *prometheus.GaugeVec
+
+	remembered prometheus.Gauge
+	forgotten  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -41,8 +44,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		targets: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "mds_sampler_targets", Help: "Pods by state in the latest pass of their role: rated, answered (without a rate), failed, over_cap.",
 		}, []string{"state"}),
+		remembered: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "mds_sampler_replay_observations", Help: "Observations kept for the replay to a new leader.",
+		}),
+		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mds_sampler_replay_forgotten_total", Help: "Observations that were forgotten before their time, the oldest first, because too many were kept.",
+		}),
 	}
-	r.MustRegister(m.scrapes, m.duration, m.bytes, m.late, m.roles, m.targets)
+	r.MustRegister(m.scrapes, m.duration, m.bytes, m.late, m.roles, m.targets, m.remembered, m.forgotten)
 	return m
 }
 

@@ -37,7 +37,6 @@ type role struct {
 	mu         sync.Mutex
 	assignment observe.Assignment
 	cadence    cadence
-	history    history
 	latest     observe.RoleObservation // Sequence 0: none yet
 }
 
@@ -138,7 +137,7 @@ func (r *role) keep(o observe.RoleObservation) {
 	defer r.mu.Unlock()
 	r.fleet.metrics.covered(r.latest.Coverage, o.Coverage)
 	r.latest = o
-	r.history.add(o)
+	r.fleet.memory.add(o)
 	r.cadence.done(r.assignment.Interval, time.Now())
 }
 

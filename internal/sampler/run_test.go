@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -97,6 +98,9 @@ sglang:generation_tokens_total{engine_type="unified"} %[1]d
 // running is a sampler over TLS, and the decider's end of its session.
 type running struct {
 	*stream.Pool
+	address string
+	tls     *tls.Config
+	resign  func() // ends the session
 	stop    context.CancelFunc
 	stopped chan error
 
@@ -122,8 +126,18 @@ func runSampler(t *testing.T) *running {
 
 	source, err := certs.Load(identity(t, authority, deciderIdentity), log)
 	require.NoError(t, err)
+	r.address, r.tls = listener.Addr().String(), source.Client(samplerIdentity)
+	t.Cleanup(stop)
+	r.lead(t, 1)
+	return r
+}
+
+// lead opens the session of a decider.
+func (r *running) lead(t *testing.T, transitions int64) {
+	t.Helper()
+	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	r.Pool = stream.NewPool(stream.PoolOptions{
-		TLS: source.Client(samplerIdentity), Leader: "decider-0", Epoch: stream.Epoch{LeaseUID: "lease", Transitions: 1}, ReplaySpan: 30 * time.Minute,
+		TLS: r.tls, Leader: "decider-0", Epoch: stream.Epoch{LeaseUID: "lease", Transitions: transitions}, ReplaySpan: 30 * time.Minute,
 		OnObservation: func(_ string, o observe.RoleObservation, _ time.Time) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -131,17 +145,13 @@ func runSampler(t *testing.T) *running {
 		},
 		OnChange: func() {}, Log: log, Registerer: prometheus.NewRegistry(),
 	})
-	poolContext, stopPool := context.WithCancel(t.Context())
-	poolDone := make(chan error, 1)
-	go func() { poolDone <- r.Run(poolContext) }()
-	t.Cleanup(func() {
-		stop()
-		stopPool()
-		require.NoError(t, <-poolDone)
-	})
-	r.SetMembers([]stream.Member{{Name: "sampler-0", Address: listener.Addr().String()}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.resign = sync.OnceFunc(func() { cancel(); require.NoError(t, <-done) })
+	t.Cleanup(r.resign)
+	r.SetMembers([]stream.Member{{Name: "sampler-0", Address: r.address}})
 	require.Eventually(t, func() bool { return len(r.Live()) == 1 }, 10*time.Second, time.Millisecond)
-	return r
 }
 
 func identity(t *testing.T, authority *certstest.Authority, name string) certs.Files {
@@ -230,6 +240,41 @@ func TestASamplerScrapesWhatItIsAssignedAndStreamsWhatItSaw(t *testing.T) {
 			require.NoError(t, <-r.stopped)
 		})
 	}
+}
+
+func TestANewLeaderIsToldTheHistoryAndTheLatestAtOnce(t *testing.T) {
+	engine := newEngine(t, vllmPage)
+	r := runSampler(t)
+	of := func(role string) observe.Assignment {
+		return observe.Assignment{
+			Key:  observe.RoleKey{Namespace: "default", Deployment: "llm", UID: "uid", Role: role},
+			Kind: observe.Server, Interval: 500 * time.Millisecond, ReadyReplicas: 1, LastScrapeAge: -1, Pods: []observe.Pod{engine.pod(t, 0)},
+		}
+	}
+	slow := of("slow")
+	slow.Interval, slow.LastScrapeAge = 30*time.Second, 30*time.Second // scraped at once, and not again in this test
+	r.Assign(map[string][]observe.Assignment{"shard-0": {of("stays"), of("moves"), slow}})
+	r.await(t, "the first pass over the slow role", func(o observe.RoleObservation) bool { return o.Key.Role == "slow" })
+	r.await(t, "rates", func(o observe.RoleObservation) bool { return o.Key.Role == "moves" && o.Sequence >= 3 })
+	r.Assign(map[string][]observe.Assignment{"shard-0": {of("stays"), slow}})
+	r.await(t, "a pass after the move", func(o observe.RoleObservation) bool { return o.Key.Role == "stays" && o.Sequence >= 6 })
+	r.resign()
+
+	r.mu.Lock()
+	r.out = nil
+	r.mu.Unlock()
+	r.lead(t, 2)
+	_, seen := r.await(t, "the latest of the slow role", func(o observe.RoleObservation) bool { return o.Key.Role == "slow" })
+	replayed := map[string]int{}
+	for _, o := range seen {
+		if o.Replayed {
+			replayed[o.Key.Role]++
+		}
+	}
+	require.False(t, seen[len(seen)-1].Replayed, "it is what a pass can go by")
+	require.GreaterOrEqual(t, replayed["moves"], 3, "what moved away is history, all of it")
+	require.GreaterOrEqual(t, replayed["stays"], 5)
+	require.Zero(t, replayed["slow"])
 }
 
 func TestASamplerThatCannotStartSaysWhy(t *testing.T) {

@@ -26,31 +26,32 @@ var errNotReady = errors.New("the sampler did not answer in time")
 // session connects to m and serves one session to its end. It says how long the session lived, from Ready; the error has a
 // gRPC code, OK (nil) when the sampler drained.
 func (p *Pool) session(ctx context.Context, m Member, reporter *reporter) (lived time.Duration, err error) {
-	conn, err := p.connect(m)
+	heard := &hearing{born: time.Now()}
+	conn, err := p.connect(m, heard)
 	if err != nil {
 		return 0, status.Errorf(codes.InvalidArgument, "connecting to sampler %s at %s: %v", m.Name, m.Address, err)
 	}
 	defer func() { _ = conn.Close() }() // fails only when closed twice
-	ctx, cancel := context.WithCancelCause(ctx)
+	calls, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	link, err := p.greet(ctx, cancel, conn)
+	link, err := p.greet(calls, cancel, conn)
 	if err != nil {
 		return 0, err
 	}
 	if err := p.join(link); err != nil {
 		return 0, err
 	}
-	defer p.leave(link)
+	defer func() { p.leave(link, Departure{Final: ctx.Err() != nil, At: heard.lost(time.Now())}) }()
 	reporter.opened(link.shard)
 	start := time.Now()
 	done := make(chan struct{})
 	defer func() { cancel(nil); <-done }()
-	go func() { defer close(done); link.tell(ctx) }()
+	go func() { defer close(done); link.tell(calls) }()
 	err = link.listen()
 	return time.Since(start), err
 }
 
-func (p *Pool) connect(m Member) (*grpc.ClientConn, error) {
+func (p *Pool) connect(m Member, heard *hearing) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if p.options.TLS != nil {
 		creds = credentials.NewTLS(p.options.TLS)
@@ -58,10 +59,8 @@ func (p *Pool) connect(m Member) (*grpc.ClientConn, error) {
 		return nil, errors.New("without TLS only loopback addresses are connected to")
 	}
 	options := append(DialOptions(creds),
+		grpc.WithContextDialer(heard.over(p.dial)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: grpcbackoff.DefaultConfig, MinConnectTimeout: backoffMax}))
-	if p.dial != nil {
-		options = append(options, grpc.WithContextDialer(p.dial))
-	}
 	return grpc.NewClient("passthrough:///"+m.Address, options...)
 }
 

@@ -2,7 +2,9 @@ package stream
 
 import (
 	"context"
+	"iter"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -47,11 +49,11 @@ func (r *recorder) Apply(a Assign) {
 	}
 }
 
-func (r *recorder) Replay(span time.Duration) []observe.RoleObservation {
+func (r *recorder) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.replayed = span
-	return r.history
+	return slices.Values(r.history)
 }
 
 func (r *recorder) Latest() []observe.RoleObservation { return r.latest }

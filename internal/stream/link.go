@@ -55,7 +55,7 @@ func (l *link) take(m *observationv1.SessionResponse, at time.Time) {
 		l.pool.replayed(l)
 	case *observationv1.SessionResponse_Draining:
 		l.pool.options.Log.Info("told that a sampler drains", zap.String("shard", l.shard.Name), zap.String("reason", m.Draining.GetReason()))
-		l.pool.retire(l)
+		l.pool.retire(l, Departure{Final: true, At: at})
 	}
 }
 

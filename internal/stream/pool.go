@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -50,6 +51,14 @@ type Shard struct {
 	Replayed bool
 }
 
+// Departure is how the last session of a shard that is not live ended.
+type Departure struct {
+	// Final: the sampler said that it stops, or is no member any more. Its roles need not wait for it.
+	Final bool
+	// At is when the session ended; when the connection had been silent for longer than a live one can be, since when.
+	At time.Time
+}
+
 // Pool keeps one session to every member and tells each what it owns.
 type Pool struct {
 	options PoolOptions
@@ -58,21 +67,23 @@ type Pool struct {
 
 	changed chan struct{} // has a token when members changed
 
-	mu      sync.Mutex
-	members map[Member]struct{}
-	links   map[*link]struct{} // that said Ready
-	live    map[string]*link   // by shard name; draining ones are out
-	wanted  map[string]owned   // by shard name
+	mu       sync.Mutex
+	members  map[Member]struct{}
+	links    map[*link]struct{}   // that said Ready
+	live     map[string]*link     // by shard name; draining ones are out
+	wanted   map[string]owned     // by shard name
+	departed map[string]Departure // by shard name: those of the last minute that are not live
 }
 
 // NewPool makes a pool without members, with its metrics registered.
 func NewPool(options PoolOptions) *Pool {
 	return &Pool{
-		options: options,
-		metrics: newPoolMetrics(options.Registerer),
-		changed: make(chan struct{}, 1),
-		links:   map[*link]struct{}{},
-		live:    map[string]*link{},
+		options:  options,
+		metrics:  newPoolMetrics(options.Registerer),
+		changed:  make(chan struct{}, 1),
+		links:    map[*link]struct{}{},
+		live:     map[string]*link{},
+		departed: map[string]Departure{},
 	}
 }
 
@@ -136,6 +147,13 @@ func (p *Pool) Live() []Shard {
 	}
 	slices.SortFunc(shards, func(a, b Shard) int { return cmp.Compare(a.Name, b.Name) })
 	return shards
+}
+
+// Departed tells of the shards that were live within the last minute and are not any more, by name.
+func (p *Pool) Departed() map[string]Departure {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.departed)
 }
 
 // Assign says what every live shard owns, by shard name: the pool sends each session the difference to what it was sent,

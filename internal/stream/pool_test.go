@@ -114,6 +114,7 @@ func TestARestartedSamplerIsToldEverything(t *testing.T) {
 		require.Empty(t, d.Live())
 		require.Equal(t, int32(2), d.changes.Load())
 		require.Equal(t, []string{"started decider-a", "ended"}, s.backend.told())
+		require.Equal(t, map[string]Departure{"shard-0": {At: time.Now()}}, d.Departed(), "it may come back")
 		s.halt(t)
 		after(7 * time.Second)
 
@@ -121,6 +122,7 @@ func TestARestartedSamplerIsToldEverything(t *testing.T) {
 		n.plug("a", again)
 		after(backoffMax)
 		require.Equal(t, []string{"shard-0"}, d.names())
+		require.Empty(t, d.Departed())
 		got := again.backend.assigned()
 		require.Len(t, got, 1)
 		require.True(t, got[0].Full)
@@ -142,6 +144,7 @@ func TestADrainingSamplerIsNotLiveAndIsLeftWhenItsRolesHaveMoved(t *testing.T) {
 		s.stop()
 		synctest.Wait()
 		require.Empty(t, d.Live(), "at once")
+		require.Equal(t, map[string]Departure{"shard-0": {Final: true, At: start}}, d.Departed())
 		require.Equal(t, int32(2), d.changes.Load())
 
 		s.Publish(observation("server", 1))
@@ -169,6 +172,9 @@ func TestAHalfOpenConnectionIsFoundWithin15Seconds(t *testing.T) {
 			after(100 * time.Millisecond)
 		}
 		require.LessOrEqual(t, time.Since(start), 15*time.Second)
+		left := d.Departed()["shard-0"]
+		require.False(t, left.Final)
+		require.GreaterOrEqual(t, time.Since(left.At), 15*time.Second, "lost since it was last heard of")
 		after(15*time.Second - time.Since(start))
 		require.Equal(t, []string{"started decider-a", "ended"}, s.backend.told(), "the sampler has found it too")
 		d.stop()
@@ -182,6 +188,7 @@ func TestAMemberThatIsGoneIsLeft(t *testing.T) {
 		d.SetMembers(nil)
 		synctest.Wait()
 		require.Empty(t, d.Live())
+		require.Equal(t, map[string]Departure{"shard-0": {Final: true, At: time.Now()}}, d.Departed(), "it is not waited for")
 		require.Equal(t, []string{"started decider-a", "ended"}, s.backend.told())
 		tries := len(n.attemptsOf("a"))
 		after(time.Minute)
@@ -257,6 +264,7 @@ func TestTheEndOfAReplayShowsInTheShard(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n, s := newNetwork(), startSampler(t, "shard-0")
 		s.backend.history = []observe.RoleObservation{observation("server", 1), observation("server", 2)}
+		s.backend.latest = s.backend.history[1:]
 		n.plug("a", s)
 		var d *decider
 		seen := []bool{}

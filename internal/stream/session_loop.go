@@ -3,6 +3,7 @@ package stream
 import (
 	"errors"
 	"io"
+	"iter"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,9 +28,10 @@ type session struct {
 	requests <-chan request
 	assembly assembly
 	queue    *queue
-	replay   []stamped // still to be sent, before anything of the queue
-	replayed int32     // observations sent of it
-	open     bool      // a replay was asked for and its end has not been announced
+	// replay gives what is still to be sent of it, before anything of the queue; nil when there is none or it is over.
+	replay     func() (observe.RoleObservation, bool)
+	stopReplay func()
+	replayed   int32 // observations sent of it
 }
 
 func (s *session) run(replaySpan time.Duration) error {
@@ -39,6 +41,7 @@ func (s *session) run(replaySpan time.Duration) error {
 	}}})
 	if replaySpan > 0 {
 		s.prepareReplay(min(replaySpan, maxReplaySpan))
+		defer s.stopReplay()
 	}
 	draining, drained := s.server.draining, (<-chan time.Time)(nil)
 	for err == nil {
@@ -66,27 +69,33 @@ func (s *session) run(replaySpan time.Duration) error {
 	return err
 }
 
-// prepareReplay takes the backend's history. The latest of each role is not history: it goes the way of live observations,
-// unless a later one waits there already, so that a new leader has a current reading at once.
+// prepareReplay takes the backend's history. The latest of each owned role is not history: it goes the way of live
+// observations, unless a later one waits there already, so that a new leader has a current reading at once.
 func (s *session) prepareReplay(span time.Duration) {
-	history, now := s.server.backend.Replay(span), time.Now()
-	last := map[observe.RoleKey]int{}
-	for i, o := range history {
-		last[o.Key] = i
-	}
-	for i, o := range history {
-		if last[o.Key] == i && s.queue.seed(stamped{o, now}) {
-			continue
+	history := s.server.backend.Replay(span) // before Latest, so that nothing falls in between
+	live := map[observe.RoleKey]observe.RoleObservation{}
+	for _, o := range s.server.backend.Latest() {
+		if s.queue.seed(stamped{o, time.Now()}) {
+			live[o.Key] = o
 		}
-		o.Replayed = true
-		s.replay = append(s.replay, stamped{o, now})
 	}
-	s.open = true
+	s.replay, s.stopReplay = iter.Pull(func(yield func(observe.RoleObservation) bool) {
+		for o := range history {
+			// A role that came back counts its passes anew: its end tells a pass from its namesake.
+			if l, found := live[o.Key]; found && l.Sequence == o.Sequence && l.End.Equal(o.End) {
+				continue
+			}
+			o.Replayed = true
+			if !yield(o) {
+				return
+			}
+		}
+	})
 }
 
 // outgoing is ready while there is an observation to send.
 func (s *session) outgoing() <-chan struct{} {
-	if s.open {
+	if s.replay != nil {
 		return always
 	}
 	return s.queue.ready
@@ -94,14 +103,12 @@ func (s *session) outgoing() <-chan struct{} {
 
 // sendNext sends the next of: the replay, its end, the queue.
 func (s *session) sendNext() error {
-	switch {
-	case len(s.replay) > 0:
-		next := s.replay[0]
-		s.replay = s.replay[1:]
-		s.replayed++
-		return s.observation(next)
-	case s.open:
-		s.open, s.replay = false, nil
+	if s.replay != nil {
+		if next, found := s.replay(); found {
+			s.replayed++
+			return s.observation(stamped{next, time.Now()})
+		}
+		s.replay = nil
 		return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_ReplayComplete{
 			ReplayComplete: &observationv1.ReplayComplete{Observations: s.replayed},
 		}})

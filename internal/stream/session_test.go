@@ -171,13 +171,21 @@ func TestReplayComesFirstOldestFirstAndTheLatestIsLive(t *testing.T) {
 				o := observation(role, sequence)
 				o.Age = time.Duration(3-sequence) * time.Minute
 				s.backend.history = append(s.backend.history, o)
+				if sequence == 2 {
+					s.backend.latest = append(s.backend.latest, o)
+				}
 			}
 		}
+		for i := range s.backend.history {
+			s.backend.history[i].Replayed = true // as a sampler keeps it
+		}
+		moved := observation("moved", 7)
+		s.backend.history = append(s.backend.history, moved)
 		l := s.lead(t, "new", Epoch{"lease", 1}, time.Hour)
 		defer l.close()
 		require.NotNil(t, l.next().GetReady())
 		var got []string
-		for range 7 {
+		for range 8 {
 			m := l.next()
 			if c := m.GetReplayComplete(); c != nil {
 				got = append(got, fmt.Sprintf("complete %d", c.GetObservations()))
@@ -189,7 +197,8 @@ func TestReplayComesFirstOldestFirstAndTheLatestIsLive(t *testing.T) {
 		require.Equal(t, []string{
 			"prefill 0 replayed=true age=3m0s", "decode 0 replayed=true age=3m0s",
 			"prefill 1 replayed=true age=2m0s", "decode 1 replayed=true age=2m0s",
-			"complete 4",
+			"moved 7 replayed=true age=0s",
+			"complete 5",
 			"prefill 2 replayed=false age=1m0s", "decode 2 replayed=false age=1m0s",
 		}, got)
 		require.Equal(t, 30*time.Minute, s.backend.replayed, "no more is asked for than is kept")
@@ -206,13 +215,14 @@ func TestAReplayNeverLosesNorRepeatsWhatIsPublishedMeanwhile(t *testing.T) {
 		"a later one was published":                   {3, []uint64{1, 2}, []uint64{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backend := &recorder{history: []observe.RoleObservation{observation("server", 1), observation("server", 2)}}
+			history := []observe.RoleObservation{observation("server", 1), observation("server", 2)}
+			backend := &recorder{history: history, latest: history[1:]}
 			s := &session{server: &Server{backend: backend}, queue: newQueue(everyRole)}
 			s.queue.offer(stamped{observation: observation("server", row.waits)})
 			s.prepareReplay(time.Minute)
 			var replay, live []uint64
-			for _, o := range s.replay {
-				replay = append(replay, o.observation.Sequence)
+			for o, found := s.replay(); found; o, found = s.replay() {
+				replay = append(replay, o.Sequence)
 			}
 			for o, found := s.queue.take(); found; o, found = s.queue.take() {
 				live = append(live, o.observation.Sequence)

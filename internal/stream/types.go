@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"iter"
 	"time"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
@@ -34,8 +35,9 @@ type Backend interface {
 	Apply(Assign)
 	// SessionEnded is called when a session ended and no newer one took over: there is no leader from now on.
 	SessionEnded()
-	// Replay lists the observations of the owned roles that ended within span, oldest first, Age as of now (D55).
-	Replay(span time.Duration) []observe.RoleObservation
+	// Replay yields the observations that have ended within span by now, oldest first, Age as of when they are yielded (D55):
+	// of the owned roles, and of those that were owned.
+	Replay(span time.Duration) iter.Seq[observe.RoleObservation]
 	// Latest lists the latest observation of every owned role that has one, Age as of now.
 	Latest() []observe.RoleObservation
 }
