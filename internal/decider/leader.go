@@ -48,7 +48,12 @@ type leader struct {
 	memories *memories
 	moved    chan struct{} // has a token when who observes what may have to change
 
-	observed map[types.NamespacedName][]observe.Assignment // by target; of reassign alone
+	started  time.Time     // on the process's clock
+	gathered chan struct{} // closed when the samplers have been heard
+
+	// Of reassign alone.
+	observed map[types.NamespacedName][]observe.Assignment // by target
+	placed   placement
 
 	mu      sync.Mutex
 	touched map[types.NamespacedName]bool // targets to look at again
@@ -70,7 +75,14 @@ func (l *leader) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.pool.Run(ctx) })
 	g.Go(func() error { l.keepAssigned(ctx); return nil })
-	g.Go(func() error { l.plan(ctx); return nil })
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-l.gathered: // a plan on half of what the samplers know would be half a plan
+		}
+		l.plan(ctx)
+		return nil
+	})
 	return g.Wait()
 }
 

@@ -31,6 +31,7 @@ type metrics struct {
 	ready        *prometheus.GaugeVec
 	recommended  *prometheus.GaugeVec
 	constrained  *prometheus.GaugeVec
+	queue        *queueMetrics
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -44,7 +45,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mds_decider_passes_total",
 			Help: "Planning passes, by result."}, []string{"result"}),
 		passDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_pass_duration_seconds",
-			Help: "Time of one planning pass, writes included.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9)}),
+			Help: "Time of one planning pass, writes included.", Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16)}),
 		commits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mds_decider_commits_total",
 			Help: "Writes to targets, by kind (up, down, rollback, restore, donate, acquire, bind, release) and outcome (written, failed, denied, withheld)."}, []string{"kind", "outcome"}),
 		age: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_observation_age_seconds",
@@ -53,6 +54,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		ready:       gauge("mds_decider_ready_replicas", "Ready replicas, the capacity that is planned with."),
 		recommended: gauge("mds_decider_recommended_replicas", "Replicas that the algorithm recommends."),
 		constrained: gauge("mds_decider_constrained_replicas", "Replicas after windows, steps, bounds, guards and ratios."),
+		queue:       newQueueMetrics(r),
 	}
 	r.MustRegister(m.leader, m.samplers, m.passes, m.passDuration, m.commits, m.age, m.current, m.ready, m.recommended, m.constrained)
 	return m

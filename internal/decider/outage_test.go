@@ -16,7 +16,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/kube"
 )
 
-// proxy stands between a decider and its API server, and can cut them off from each other.
+// proxy stands between a decider and its API server, or a sampler, and can cut them off from each other.
 type proxy struct {
 	listener net.Listener
 	upstream string
@@ -34,15 +34,20 @@ func (w *world) throughProxy() *proxy {
 	cluster := config.Clusters[config.Contexts[config.CurrentContext].Cluster]
 	server, err := url.Parse(cluster.Server)
 	require.NoError(w.t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(w.t, err)
-	p := &proxy{listener: listener, upstream: server.Host, connections: make(map[net.Conn]bool)}
-	w.t.Cleanup(func() { _ = listener.Close(); p.cutOff(true) })
-	go p.serve()
-
-	cluster.TLSServerName, cluster.Server = server.Hostname(), "https://"+listener.Addr().String()
+	p := startProxy(w.t, server.Host)
+	cluster.TLSServerName, cluster.Server = server.Hostname(), "https://"+p.listener.Addr().String()
 	w.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
 	require.NoError(w.t, clientcmd.WriteToFile(*config, w.kubeconfig))
+	return p
+}
+
+func startProxy(t *testing.T, upstream string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{listener: listener, upstream: upstream, connections: make(map[net.Conn]bool)}
+	t.Cleanup(func() { _ = listener.Close(); p.cutOff(true) })
+	go p.serve()
 	return p
 }
 

@@ -63,7 +63,7 @@ func (w *world) handLeader(scaler string) *handLeader {
 	lease.left.Store(plenty)
 	l := &leader{
 		cache: cache, writer: kube.NewWriter(w.client, lease, epoch), events: events, metrics: newMetrics(prometheus.NewRegistry()),
-		log: log, clock: newClock(), epoch: epoch, readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
+		log: log, clock: newClock(), epoch: epoch, readings: newReadings(), schedule: newSchedule(nil), memories: newMemories(),
 		view: observations.NewView(prometheus.NewCounter(prometheus.CounterOpts{})),
 	}
 	w.eventually("the scaler and its instance are in view", func() bool {
@@ -280,7 +280,7 @@ func TestAReportOnAScalerThatIsGoneIsNoFailure(t *testing.T) {
 
 func TestAPassThatPanicsIsAFailureOfOneScaler(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
-	l := &leader{log: zap.New(core), metrics: newMetrics(prometheus.NewRegistry()), schedule: newSchedule()} // without a cache
+	l := &leader{log: zap.New(core), metrics: newMetrics(prometheus.NewRegistry()), schedule: newSchedule(nil)} // without a cache
 	name := types.NamespacedName{Namespace: "ns", Name: "s"}
 	l.schedule.force(name)
 	l.turn(t.Context(), name)

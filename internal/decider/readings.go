@@ -141,6 +141,16 @@ func keyOf(s *target.Snapshot, role string) observe.RoleKey {
 	return observe.RoleKey{Namespace: s.Namespace, Deployment: s.Name, UID: s.UID, Role: role}
 }
 
+// shardOf is the shard that the latest reading of a role came from; empty when there is none.
+func (r *readings) shardOf(key observe.RoleKey) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if latest := r.byKey[key]; latest != nil {
+		return latest.shard
+	}
+	return ""
+}
+
 // age of the latest reading of a role; negative when there is none (D4).
 func (r *readings) age(key observe.RoleKey, now time.Time) time.Duration {
 	r.mu.RLock()

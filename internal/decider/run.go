@@ -136,6 +136,7 @@ func connect(ctx context.Context, p *process.Process, o *Options) (*kube.Client,
 		return nil, err
 	}
 	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, "model-deployment-scaler-decider/"+p.Version
+	kube.Instrument(config, p.Registry)
 	for failures := 0; ; failures++ {
 		client, err := kube.NewClient(ctx, config, o.APIVersion)
 		if err == nil || !kube.Unreachable(err) {
@@ -179,8 +180,10 @@ func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
 		cache: d.cache, writer: kube.NewWriter(d.client, d.election, epoch), events: events,
 		metrics: d.metrics, log: d.process.Log, clock: newClock(), epoch: epoch,
 		view: d.observations.Lead(), members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
-		readings: newReadings(), schedule: newSchedule(), memories: newMemories(),
-		moved:    make(chan struct{}, 1),
+		readings: newReadings(), schedule: newSchedule(d.metrics.queue), memories: newMemories(),
+		moved:   make(chan struct{}, 1),
+		started: time.Now(), gathered: make(chan struct{}),
+		placed:   placement{owners: make(map[observe.RoleKey]string)},
 		observed: make(map[types.NamespacedName][]observe.Assignment), touched: make(map[types.NamespacedName]bool),
 	}
 	l.began = l.clock.now()

@@ -8,11 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-// settle is how long changes are collected before assignments follow them.
-const settle = 200 * time.Millisecond
+const (
+	// settle is how long changes are collected before assignments follow them.
+	settle = 200 * time.Millisecond
+	// gatherTimeout is how long a new leader waits for the replay of a sampler that does not come.
+	gatherTimeout = 2 * time.Second
+)
 
 // touch notes that what is to be observed of a target may have changed. It never blocks.
 func (l *leader) touch(name types.NamespacedName) {
@@ -33,40 +38,98 @@ func (l *leader) reassignSoon() {
 // keepAssigned follows changes until ctx ends.
 func (l *leader) keepAssigned(ctx context.Context) {
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.moved:
+		var later <-chan time.Time
+		if wait := l.reassign(); wait > 0 {
+			later = time.After(wait)
 		}
-		l.reassign()
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(settle):
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.moved:
+		case <-later:
+		}
 	}
 }
 
-// reassign tells every sampler what it owns by now. Only targets that were touched are looked at again.
-func (l *leader) reassign() {
+// reassign tells every sampler what it owns by now, and says when to do so again though nothing may move; zero: never. Only
+// targets that were touched are looked at again.
+func (l *leader) reassign() time.Duration {
 	l.lookAgain()
 	var wanted []observe.Assignment
 	keys := make(map[observe.RoleKey]bool)
+	now := time.Now()
 	for _, roles := range l.observed {
 		for _, role := range roles {
 			keys[role.Key] = true
-			role.LastScrapeAge = l.readings.age(role.Key, time.Now())
+			role.LastScrapeAge = l.readings.age(role.Key, now)
 			wanted = append(wanted, role)
 		}
 	}
 	l.readings.retain(keys)
-	l.pool.SetMembers(l.members())
-	var shards []shard
-	for _, s := range l.pool.Live() {
-		shards = append(shards, shard{name: s.Name, capacity: s.Capacity})
+	members := l.members()
+	l.pool.SetMembers(members)
+	live := l.pool.Live()
+	l.metrics.samplers.Set(float64(len(live)))
+	if wait := l.gathering(live, len(members), now); wait > 0 {
+		return wait
 	}
-	l.pool.Assign(assign(wanted, shards))
-	l.metrics.samplers.Set(float64(len(shards)))
+	return l.assign(wanted, shardsOf(live), now)
+}
+
+// gathering is how long a new leader still waits for the samplers before it changes what they do and plans: until all have
+// replayed what they know, or gatherTimeout has passed. Then it is over for good.
+func (l *leader) gathering(live []stream.Shard, members int, now time.Time) time.Duration {
+	select {
+	case <-l.gathered:
+		return 0
+	default:
+	}
+	replayed := 0
+	for _, s := range live {
+		if s.Replayed {
+			replayed++
+		}
+	}
+	wait := gatherTimeout - now.Sub(l.started)
+	if replayed < members && wait > 0 {
+		return wait
+	}
+	l.log.Info("heard the samplers", zap.Int("replayed", replayed), zap.Int("samplers", members))
+	close(l.gathered)
+	return 0
+}
+
+// assign places the roles and tells the samplers; it says when the wait for the first of the lost ones is over.
+func (l *leader) assign(wanted []observe.Assignment, live []shard, now time.Time) (again time.Duration) {
+	for _, role := range wanted { // what a sampler observed before this leader began, or while it was cut off, stays with it
+		if _, owned := l.placed.owners[role.Key]; !owned {
+			if by := l.readings.shardOf(role.Key); by != "" {
+				l.placed.owners[role.Key] = by
+			}
+		}
+	}
+	shards := waitedFor(l.placed, live, l.pool.Departed(), now)
+	l.placed = place(l.placed, wanted, shards)
+	l.pool.Assign(l.placed.byShard(wanted))
+	for _, s := range shards {
+		if left := s.lost.Add(grace).Sub(now); !s.lost.IsZero() && (again == 0 || left < again) {
+			again = left
+		}
+	}
+	return again
+}
+
+func shardsOf(live []stream.Shard) []shard {
+	shards := make([]shard, len(live))
+	for i, s := range live {
+		shards[i] = shard{name: s.Name, capacity: s.Capacity}
+	}
+	return shards
 }
 
 // lookAgain brings the observed roles of touched targets up to date.

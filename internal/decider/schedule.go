@@ -42,9 +42,12 @@ type timing struct {
 	retry    time.Time // nothing runs before
 }
 
-func newSchedule() *schedule {
+// newSchedule makes an empty schedule, whose queue tells provider what it does; nil: nobody.
+func newSchedule(provider workqueue.MetricsProvider) *schedule {
 	return &schedule{
-		queue:   workqueue.NewTypedDelayingQueue[types.NamespacedName](),
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.NamespacedName]{
+			Name: "passes", MetricsProvider: provider,
+		}),
 		timings: make(map[types.NamespacedName]*timing),
 	}
 }
@@ -70,6 +73,9 @@ func (s *schedule) expect(name types.NamespacedName, interval time.Duration, now
 func (s *schedule) expectRoles(name types.NamespacedName, roles []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.timings[name] == nil {
+		s.queue.AddAfter(name, slowestInterval) // should it have gone at this very moment, that turn forgets it
+	}
 	t := s.timing(name)
 	waiting := make(map[string]bool, len(roles))
 	for _, role := range roles {

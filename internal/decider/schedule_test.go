@@ -42,7 +42,7 @@ func (s *story) note() {
 // tell runs a story; its worker passes as the leader's would.
 func tell(t *testing.T, interval time.Duration, script func(*story)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{schedule: newSchedule(), t: t, interval: interval, start: time.Now()}
+		s := &story{schedule: newSchedule(nil), t: t, interval: interval, start: time.Now()}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
