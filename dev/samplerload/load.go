@@ -6,19 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"gpustack.ai/model-deployment-scaler/dev/measure"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 )
@@ -57,7 +55,7 @@ func load(ctx context.Context, o options) error {
 	pool.Assign(map[string][]observe.Assignment{"sampler": assignments})
 	fmt.Printf("%d Pods in %d roles, every %s; warming up for %s, measuring for %s; the sampler's metrics are on %s\n",
 		o.pods, len(assignments), o.interval, o.warmUp, o.measure, s.admin)
-	if err := pause(ctx, o.warmUp); err != nil {
+	if err := measure.Pause(ctx, o.warmUp); err != nil {
 		return err
 	}
 	seen.reset()
@@ -68,43 +66,15 @@ func load(ctx context.Context, o options) error {
 	return report(os.Stdout, o, m, seen)
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("measuring: %w", context.Cause(ctx))
-	case <-timer.C:
-		return nil
-	}
-}
-
 func awaitLive(ctx context.Context, pool *stream.Pool) error {
 	for deadline := time.Now().Add(20 * time.Second); len(pool.Live()) == 0; {
 		if time.Now().After(deadline) {
 			return errors.New("connecting to the sampler: it did not come up in 20s")
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := measure.Pause(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// start runs a program until ctx ends.
-func start(ctx context.Context, g *errgroup.Group, cmd *exec.Cmd) error {
-	cmd.Stderr = os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", cmd.Path, err)
-	}
-	g.Go(func() error {
-		if err := cmd.Wait(); ctx.Err() == nil {
-			return fmt.Errorf("running %s: it ended: %w", cmd.Path, err)
-		}
-		return nil
-	})
 	return nil
 }
 
@@ -120,7 +90,7 @@ func startEngines(ctx context.Context, g *errgroup.Group, o options) ([]string, 
 	}
 	defer func() { _ = r.Close() }()
 	cmd.Stdout = w
-	err = start(ctx, g, cmd)
+	err = measure.Start(ctx, g, cmd)
 	_ = w.Close() // it is the engines' now
 	if err != nil {
 		return nil, err
@@ -193,17 +163,4 @@ func (s *observations) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.rolesOf)
-}
-
-// freeAddress is a loopback address that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
-func machine() string {
-	return fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }

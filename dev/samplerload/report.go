@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"gpustack.ai/model-deployment-scaler/dev/measure"
 )
 
 // report prints the figures, and is an error when the sampler cost too much or missed a pass.
@@ -20,7 +22,7 @@ func report(w io.Writer, o options, m *measured, seen *observations) error {
 		}
 	}
 	const mb = 1 << 20
-	fmt.Fprintf(w, "machine              %s\n", machine())
+	fmt.Fprintf(w, "machine              %s\n", measure.Machine())
 	fmt.Fprintf(w, "CPU                  %.2f cores (user and system)\n", m.cores)
 	fmt.Fprintf(w, "memory               %.0f MB resident at most, %.0f MB of it Go heap\n", m.maxRSS/mb, m.maxHeap/mb)
 	fmt.Fprintf(w, "goroutines           %.0f at most\n", m.goroutines)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 
@@ -87,26 +86,13 @@ func (c *Cluster) Config(t testing.TB) *rest.Config {
 // Apply applies manifest files, in paths relative to the root of the module; CRDs among them are served when it returns.
 func (c *Cluster) Apply(t testing.TB, paths ...string) {
 	t.Helper()
-	apply := []string{"apply", "--server-side", "--force-conflicts"}
-	wait := []string{"wait", "--for=condition=Established", "--timeout=60s"}
-	for _, path := range paths {
-		apply = append(apply, "-f", path)
-		wait = append(wait, "-f", path)
-	}
-	c.Kubectl(t, apply...)
-	c.Kubectl(t, wait...)
+	require.NoError(t, controlplane.Apply(t.Context(), c.Kubeconfig, paths...))
 }
 
 // Kubectl runs kubectl in the root of the module and returns what it printed. It serves cleanups, too.
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	root, err := controlplane.Root()
+	output, err := controlplane.Kubectl(context.WithoutCancel(t.Context()), c.Kubeconfig, args...)
 	require.NoError(t, err)
-	devcluster, err := controlplane.Binary("devcluster")
-	require.NoError(t, err)
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), devcluster, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...)
-	cmd.Dir = root
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, "kubectl %v: %s", args, output)
-	return string(output)
+	return output
 }

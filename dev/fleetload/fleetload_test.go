@@ -1,0 +1,119 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
+)
+
+func assignment(name, role string) observe.Assignment {
+	return observe.Assignment{
+		Key:      observe.RoleKey{Namespace: "ns", Deployment: name, UID: "uid-" + name, Role: role},
+		Interval: interval, ReadyReplicas: 2, Pods: make([]observe.Pod, 2),
+	}
+}
+
+func TestDemandSwingsByATenthUntilItBursts(t *testing.T) {
+	d, now := newDemand(), time.Now()
+	key := assignment("a", "prefill").Key
+	var least, most float64
+	for s := range 200 {
+		tokens := d.at(key, now.Add(time.Duration(s)*time.Second))
+		if s == 0 || tokens < least {
+			least = tokens
+		}
+		most = max(most, tokens)
+	}
+	require.InDelta(t, 1350, least, 5)
+	require.InDelta(t, 1650, most, 5)
+
+	before := d.at(key, now.Add(time.Hour))
+	d.burst([]deployment{{"ns", "a"}}, now.Add(time.Minute))
+	require.InDelta(t, burst*before, d.at(key, now.Add(time.Hour)), 0.1)
+	require.Less(t, d.at(key, now), 1700.0, "the past stays as it was")
+	require.Less(t, d.at(assignment("b", "prefill").Key, now.Add(time.Hour)), 1700.0)
+}
+
+func TestABurstIsObservedWhenTheLastRoleTellsOfItForTheFirstTime(t *testing.T) {
+	d, now := newDemand(), time.Now()
+	d.told(assignment("a", "prefill").Key, now, interval)
+	require.Empty(t, d.observed())
+	d.burst([]deployment{{"ns", "a"}}, now)
+	d.told(assignment("a", "prefill").Key, now.Add(time.Second), interval)
+	d.told(assignment("a", "decode").Key, now.Add(2*time.Second), interval)
+	d.told(assignment("a", "prefill").Key, now.Add(16*time.Second), interval)
+	require.Equal(t, map[deployment]time.Time{{"ns", "a"}: now.Add(2 * time.Second)}, d.observed())
+}
+
+func TestASamplerObservesWhatItOwnsAndReplaysTheTimeBefore(t *testing.T) {
+	s := &sampler{demand: newDemand(), roles: map[observe.RoleKey]*role{}}
+	s.server = stream.NewServer(stream.ServerOptions{Registerer: prometheus.NewRegistry()}, s)
+	s.Apply(stream.Assign{Full: true, Upserts: []observe.Assignment{assignment("a", "prefill"), assignment("a", "decode")}})
+	s.publish(time.Now())
+	s.publish(time.Now().Add(interval))
+	require.Len(t, s.Latest(), 2)
+	require.Equal(t, uint64(1), s.Latest()[0].Sequence, "one an interval")
+	replay := slices.Collect(s.Replay(time.Minute))
+	require.Len(t, replay, 8)
+	require.InDelta(t, time.Minute, replay[0].Age, float64(time.Second))
+	s.Apply(stream.Assign{Removals: []observe.RoleKey{assignment("a", "decode").Key}})
+	require.Len(t, s.assignments(), 1)
+	s.Apply(stream.Assign{Full: true})
+	require.Empty(t, s.assignments())
+}
+
+func TestTheReportFailsWhatCostsTooMuchWritesForNothingOrStarves(t *testing.T) {
+	o := options{scalers: 1000, samplers: 2, burst: 2, cores: 1}
+	good := func() *measured {
+		return &measured{
+			steady:   &cost{seconds: 60, passes: 4000, p99: 0.001, maxRSS: 50 << 20, writes: map[string]float64{"PUT": 60, "GET": 3}},
+			burst:    &cost{seconds: 20, writes: map[string]float64{"PATCH": 4}},
+			bursting: 2, commits: latencies{time.Second, 2 * time.Second}, reports: latencies{time.Second, 3 * time.Second},
+		}
+	}
+	for name, test := range map[string]struct {
+		spoil func(*measured)
+		want  string
+	}{
+		"all is well":             {func(*measured) {}, ""},
+		"slow passes":             {func(m *measured) { m.steady.p99 = 1.024 }, "over 1s"},
+		"passes that did not run": {func(m *measured) { m.steady.passes = 3700 }, "3700 passes ran where 4000"},
+		"writes for nothing":      {func(m *measured) { m.steady.writes["PATCH"] = 1 }, "1 writes"},
+		"a change for nothing":    {func(m *measured) { m.early = 1 }, "without a reason"},
+		"too much memory":         {func(m *measured) { m.steady.maxRSS = 70 << 20 }, "71.7 KB"},
+		"a report that came late": {func(m *measured) { m.reports[1] = 16 * time.Second }, "1 of 2"},
+		"one that never came":     {func(m *measured) { m.reports = m.reports[:1] }, "1 of 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := good()
+			test.spoil(m)
+			var out strings.Builder
+			err := report(&out, o, m)
+			require.Contains(t, out.String(), "a scaler, all in")
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestLatenciesAreThoseOfWhoWasSeen(t *testing.T) {
+	now := time.Now()
+	a, b, c := deployment{"ns", "a"}, deployment{"ns", "b"}, deployment{"ns", "c"}
+	observed := map[deployment]time.Time{a: now, b: now}
+	l := since(observed, map[deployment]time.Time{a: now.Add(3 * time.Second), b: now.Add(time.Second), c: now}, []deployment{a, b, c})
+	require.Equal(t, latencies{time.Second, 3 * time.Second}, l)
+	require.Equal(t, 3*time.Second, l.at(1))
+	require.Equal(t, time.Second, l.at(0))
+	require.Zero(t, latencies(nil).at(0.99))
+	require.Equal(t, 1, l.within(2*time.Second))
+}
