@@ -18,7 +18,7 @@ const (
 	swing       = 0.1
 	swingPeriod = 97 * time.Second
 	// burst multiplies the demand of some.
-	burst = 4
+	burst = 12
 )
 
 // demand of the fleet: a function of role and time, so that history can be told at any time.
