@@ -27,7 +27,7 @@ func startDecider(ctx context.Context, o options, kubeconfig string, samplers []
 	g, ctx := errgroup.WithContext(ctx)
 	d := &decider{admin: admin, stop: func() error { cancel(); return g.Wait() }}
 	flags := append([]string{"--kubeconfig=" + kubeconfig, "--namespace=" + systemNamespace, "--insecure-loopback",
-		"--sampler-addresses=" + strings.Join(samplers, ","), "--admin-address=" + admin, "--log-level=warn"}, more...)
+		"--sampler-addresses=" + strings.Join(samplers, ","), "--admin-address=" + admin, "--grpc-address=127.0.0.1:0", "--log-level=warn"}, more...)
 	cmd := exec.CommandContext(ctx, o.decider, flags...)
 	cmd.Env = append(cmd.Environ(), fmt.Sprintf("GOMAXPROCS=%d", o.cores))
 	if err := measure.Start(ctx, g, cmd); err != nil {

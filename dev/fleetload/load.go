@@ -71,9 +71,10 @@ func connect(ctx context.Context, kubeconfig string) (*rest.Config, *kube.Client
 	return config, c, err
 }
 
-// bindAll lets a first decider, with a large budget of requests, bind every target: that is not what is measured.
+// bindAll lets a first decider bind every target: that is not what is measured. It is given time when it waits for a busy
+// API server, on this one machine.
 func bindAll(ctx context.Context, o options, kubeconfig string, samplers []string, f *follower) error {
-	d, err := startDecider(ctx, o, kubeconfig, samplers, "--kube-api-qps=2000", "--kube-api-burst=4000")
+	d, err := startDecider(ctx, o, kubeconfig, samplers, "--lease-duration=60s", "--lease-renew-deadline=50s")
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 
@@ -28,7 +29,7 @@ func (w *world) lead() *leading {
 	w.t.Helper()
 	o := NewOptions()
 	o.Kubeconfig, o.Namespace, o.InsecureLoopback, o.SamplerAddresses = w.kubeconfig, w.namespace, true, []string{w.sampler.address}
-	o.QPS, o.Burst = 2000, 4000
+	o.QPS, o.Burst, o.GRPCAddress = 2000, 4000, "127.0.0.1:0"
 	p := &process.Process{Log: zap.NewNop(), Registry: prometheus.NewRegistry(), Health: &process.Health{}, Version: "test"}
 	ctx, cancel := context.WithCancel(context.Background())
 	d, err := newDecider(ctx, p, o)
@@ -64,10 +65,13 @@ func (l *leading) keepsNothing() bool {
 	return kept == 0
 }
 
-func TestTwoThousandScalersThatCameAndWentLeaveNothing(t *testing.T) {
+// cycles that TestScalersThatCameAndWentLeaveNothing makes: 2000 take a minute or two.
+var cycles = flag.Int("cycles", 200, "scalers that come and go")
+
+func TestScalersThatCameAndWentLeaveNothing(t *testing.T) {
 	w := newWorld(t)
 	l := w.lead()
-	for round := range 20 {
+	for round := range *cycles / 100 {
 		w.comeAndGo(round, 100)
 	}
 	w.eventually("all is forgotten", l.keepsNothing)

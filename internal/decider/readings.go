@@ -160,13 +160,3 @@ func (r *readings) age(key observe.RoleKey, now time.Time) time.Duration {
 	}
 	return -1
 }
-
-// shardOf is the shard that made the latest reading of a role; empty when there is none.
-func (r *readings) shardOf(key observe.RoleKey) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if latest := r.byKey[key]; latest != nil {
-		return latest.shard
-	}
-	return ""
-}
