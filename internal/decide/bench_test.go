@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -74,6 +75,7 @@ func BenchmarkPlan(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			in := pairWithEncode(b, algorithm)
 			b.ReportAllocs()
+			before := cpuTime(b)
 			for b.Loop() {
 				in.Now = in.Now.Add(5 * time.Second)
 				for name, o := range in.Observations {
@@ -82,6 +84,7 @@ func BenchmarkPlan(b *testing.B) {
 				}
 				in.State = Plan(in).State
 			}
+			b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -97,6 +100,7 @@ func BenchmarkPlanFleet(b *testing.B) {
 	}
 	each := float64(heap()-before) / scalers
 	b.ResetTimer()
+	began := cpuTime(b)
 	for b.Loop() {
 		in.Now = in.Now.Add(5 * time.Second)
 		for name, o := range in.Observations {
@@ -108,7 +112,15 @@ func BenchmarkPlanFleet(b *testing.B) {
 			states[i] = Plan(in).State
 		}
 	}
+	b.ReportMetric((cpuTime(b)-began).Seconds()/float64(b.N), "cpu-s/op")
 	b.ReportMetric(each, "B/scaler")
+}
+
+// cpuTime of this process, collecting garbage included: what a busy machine does not distort.
+func cpuTime(tb testing.TB) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 func heap() uint64 {
