@@ -26,9 +26,9 @@ type RoleBounds struct {
 	MaxReplicas int32 `json:"maxReplicas"`
 }
 
+// The rules of a ratio look at exponents first, since comparing a quantity such as 1e9999999 takes seconds (hack/crd refuses it).
+
 // Ratio relates the counts of two roles, as numerator / denominator.
-//
-// The rules look at exponents first, since comparing a quantity such as 1e9999999 takes seconds (hack/crd refuses it).
 //
 // +kubebuilder:validation:XValidation:fieldPath=".denominatorRole",rule="self.numeratorRole != self.denominatorRole",message="numeratorRole and denominatorRole must be two different roles"
 // +kubebuilder:validation:XValidation:fieldPath=".min",rule="!has(self.min) || !has(self.max) || [self.min, self.max].exists(q, string(q).matches('[eE][+-]?[0-9]{3}') || !isQuantity(string(q))) || quantity(string(self.min)).compareTo(quantity(string(self.max))) <= 0",message="min must not be over max: lower min or raise max"
