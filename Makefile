@@ -91,7 +91,8 @@ bench-forecast: ## Forecast traffic 300 s ahead: fixed and adaptive noise, last 
 PASSES ?= 1000000
 
 .PHONY: soak
-soak: ## Plan a million random passes and hold each against the planner's promises: about 10 minutes.
+soak: ## Plan a million random passes and hold each against the planner's promises, and a million projections against brute force.
+	$(GO) test -run '^TestProjectionFindsWhatBruteForceFinds$$' -v -timeout 2h ./internal/decide -rapid.checks $(PASSES)
 	$(GO) test -run '^TestRandomRunsKeepEveryPromise$$' -v -timeout 2h ./internal/decide -passes $(PASSES)
 
 .PHONY: bench-scrape
