@@ -24,12 +24,16 @@ type webhook struct {
 	client     *http.Client
 }
 
+// connections are what an API server keeps to one webhook. More are not made: what waits for one waits on the record.
+const connections = 25
+
 // newWebhook calls as API servers do: HTTP/1.1 over connections that are kept.
 func newWebhook(https, admin string, pool *x509.CertPool) *webhook {
 	_, port, _ := net.SplitHostPort(https)
 	transport := &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}},
-		MaxIdleConnsPerHost: 25,
+		MaxIdleConnsPerHost: connections,
+		MaxConnsPerHost:     connections,
 	}
 	return &webhook{url: "https://localhost:" + port, admin: "http://" + admin, client: &http.Client{Transport: transport, Timeout: 5 * time.Second}}
 }
