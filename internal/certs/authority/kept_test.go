@@ -123,8 +123,8 @@ func TestNobodyIsServedWhatHeCannotVerifyYet(t *testing.T) {
 		now := start
 		kept := renew(t, Kept{}, now, false)
 		since, rotations := now, 0
-		for range rapid.IntRange(20, 60).Draw(t, "passes") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 3 * day, 20 * day}).Draw(t, "then"))
+		for range rapid.IntRange(10, 30).Draw(t, "passes") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 5 * day, 20 * day, 25 * day}).Draw(t, "then"))
 			known := kept.Authorities // by who has not heard of this pass
 			next := renew(t, kept, now, now.Sub(since) > settle)
 			require.NoError(t, Verify(known, next.Cert, host, now))

@@ -3,79 +3,40 @@
 package certstest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"time"
+
+	"gpustack.ai/model-deployment-scaler/internal/certs/authority"
 )
 
-// Authority signs leaf certificates.
-type Authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	// PEM of the authority's certificate: the ca.crt of its leaves.
-	PEM []byte
-}
+// Authority signs leaf certificates. Its PEM is the ca.crt of its leaves.
+type Authority struct{ *authority.Authority }
 
 // NewAuthority makes an authority that is valid for a day.
 func NewAuthority(name string) (*Authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a, err := authority.New(name, aDay())
 	if err != nil {
-		return nil, fmt.Errorf("making the key of authority %s: %w", name, err)
+		return nil, err
 	}
-	template := certificate(name)
-	template.IsCA, template.BasicConstraintsValid = true, true
-	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("signing authority %s: %w", name, err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("reading authority %s: %w", name, err)
-	}
-	return &Authority{cert: cert, key: key, PEM: encode("CERTIFICATE", der)}, nil
+	return &Authority{a}, nil
 }
 
 // Leaf makes a certificate for servers and clients with the DNS names, the first being its subject too. It returns PEM.
 func (a *Authority) Leaf(names ...string) (cert, key []byte, err error) {
-	template := certificate(names[0])
-	template.DNSNames = names
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	return a.sign(template)
-}
-
-func (a *Authority) sign(template *x509.Certificate) (cert, key []byte, err error) {
-	name := template.Subject.CommonName
-	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the key of %s: %w", name, err)
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, leafKey.Public(), a.key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing %s: %w", name, err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the key of %s: %w", name, err)
-	}
-	return encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER), nil
+	return a.Authority.Leaf(names, aDay(), x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
 }
 
 // Person makes a certificate of a user of Kubernetes, whose groups are organizations. It returns PEM.
 func (a *Authority) Person(name string, groups ...string) (cert, key []byte, err error) {
-	template := certificate(name)
-	template.Subject.Organization = groups
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	return a.sign(template)
+	valid := aDay()
+	return a.Sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name, Organization: groups}, NotBefore: valid.From, NotAfter: valid.Until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 }
 
 // WriteLeaf writes tls.crt, tls.key (mode 0600) and ca.crt of a new leaf into dir, as a mounted Secret shows them.
@@ -92,15 +53,7 @@ func (a *Authority) WriteLeaf(dir string, names ...string) error {
 	return nil
 }
 
-func certificate(name string) *x509.Certificate {
+func aDay() authority.Validity {
 	now := time.Now()
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	return &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(24 * time.Hour),
-	}
-}
-
-func encode(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	return authority.Validity{From: now.Add(-time.Minute), Until: now.Add(24 * time.Hour)}
 }
