@@ -43,10 +43,13 @@ func (s *screen) step(text string) {
 	s.line("  %5.1fs  %s", time.Since(s.began).Seconds(), text)
 }
 
+// refusedWrite is what only the scaler may do.
+const refusedWrite = `-n demo patch md chat --type=json -p '[{"op": "replace", "path": "/spec/roles/0/replicas", "value": 9}]'   # is refused, and says why`
+
 func (s *screen) commands(kubeconfig string) {
 	s.line("\nLook for yourself, in another terminal, from the root of the repository:\n")
 	s.line("  export KUBECONFIG=%s", kubeconfig)
-	for _, command := range []string{"get mds -A -w", "get md -A -w", "-n demo describe mds chat", "explain mds.spec"} {
+	for _, command := range []string{"get mds -A -w", "get md -A -w", "-n demo describe mds chat", "explain mds.spec", refusedWrite} {
 		s.line("  bin/devcluster kubectl %s", command)
 	}
 }

@@ -37,7 +37,10 @@ func newInspect() *cobra.Command {
 		Long: `Read successive scrapes of one Pod, or of the Pods of one role, as the sampler does, and print what they say.
 
 A file holds one scrape; "-" stands for a scrape that failed. A URL is scraped each time it is named: name it twice for
-rates, the interval is waited for. Engines with private certificates or API keys are read with curl into files first.`,
+rates, the interval is waited for. Engines with private certificates or API keys are read with curl into files first.
+
+PROMPT/S are the prompt tokens a second that had to be computed, ALL PROMPT/S those and the ones that a cache had, GENERATED/S
+the tokens that were generated. TTFT is the time to the first token, ITL that from one token to the next.`,
 		Example: `  kubectl mds inspect first.prom second.prom --interval 15s
   kubectl mds inspect http://127.0.0.1:8000/metrics http://127.0.0.1:8000/metrics
   kubectl mds inspect --pod a=a1.prom,a2.prom --pod b=b1.prom,- --role-kind decode -o json`,
