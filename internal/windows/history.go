@@ -122,16 +122,19 @@ func (h History) forget(now time.Time) History {
 // merge leaves one entry per bucket among those older than young: the largest recommendation at the newest time, so that
 // merging never lets a count shrink earlier.
 func (h History) merge(now time.Time, young time.Duration) History {
-	out := h[:0]
-	for _, e := range h {
-		n := len(out)
-		if n > 0 && now.Sub(e.At) > young && bucketOf(e.At) == bucketOf(out[n-1].At) {
-			out[n-1] = Recommendation{At: e.At, Replicas: max(out[n-1].Replicas, e.Replicas)}
+	old, n := now.Add(-young), 0
+	for i := range h {
+		e := &h[i]
+		if n > 0 && e.At.Before(old) && bucketOf(e.At) == bucketOf(h[n-1].At) {
+			h[n-1] = Recommendation{At: e.At, Replicas: max(h[n-1].Replicas, e.Replicas)}
 			continue
 		}
-		out = append(out, e)
+		if n < i {
+			h[n] = *e
+		}
+		n++
 	}
-	return out
+	return h[:n]
 }
 
 func bucketOf(t time.Time) int64 { return t.Unix() / int64(historyBucket/time.Second) }
