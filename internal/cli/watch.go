@@ -114,7 +114,7 @@ func (o *watchOptions) newDisplay(out, errs io.Writer) display {
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return newScreen(out, o.all, func() (width, height int) {
 			width, height, err := term.GetSize(int(file.Fd()))
-			if err != nil {
+			if err != nil || width == 0 || height == 0 { // some terminals do not know
 				return 80, 24
 			}
 			return width, height
