@@ -116,6 +116,11 @@ bench-fleet: $(BIN)/decider $(BIN)/devcluster ## Measure one decider that plans 
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/fleetload ./dev/fleetload
 	@exec $(BIN)/fleetload --scalers $(SCALERS)
 
+.PHONY: chaos
+chaos: build ## Break the running system in 20 ways while models scale, and check every version. FAULTS=a,b COUNTS=a=3,b=10.
+	CGO_ENABLED=0 $(GO) build -o $(BIN)/chaos ./dev/chaos
+	@exec $(BIN)/chaos $(if $(FAULTS),--faults $(FAULTS)) $(if $(COUNTS),--counts $(COUNTS))
+
 FUZZTIME ?= 60s
 
 .PHONY: fuzz

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,15 +28,23 @@ type Process struct {
 	// Block of loopback addresses that is the cluster's own, as "127.K".
 	Block string
 
-	cmd    *exec.Cmd
-	output *bytes.Buffer // both streams; read after exited is closed
+	flags  []string
+	life   atomic.Pointer[life]
 	exited chan struct{}
-	err    error // how it exited; read after exited is closed
 	dir    string
 }
 
-// Start starts a devcluster and waits until it answers.
-func Start(ctx context.Context) (*Process, error) {
+// life is one run of the program.
+type life struct {
+	cmd        *exec.Cmd
+	output     bytes.Buffer // both streams; read after ended is closed
+	ended      chan struct{}
+	err        error       // how it ended; read after ended is closed
+	restarting atomic.Bool // its end is wanted, and not that of the Process
+}
+
+// Start starts a devcluster, with these flags more, and waits until it answers.
+func Start(ctx context.Context, flags ...string) (*Process, error) {
 	binary, err := Binary("devcluster")
 	if err != nil {
 		return nil, err
@@ -43,8 +53,8 @@ func Start(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting devcluster: %w", err)
 	}
-	p, err := launch(binary, dir)
-	if err != nil {
+	p := &Process{exited: make(chan struct{}), dir: dir, flags: flags}
+	if err := p.launch(binary); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	if err := p.awaitReady(ctx); err != nil {
@@ -53,25 +63,52 @@ func Start(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-func launch(binary, dir string) (*Process, error) {
-	p := &Process{output: &bytes.Buffer{}, exited: make(chan struct{}), dir: dir}
-	p.cmd = exec.Command(binary, "up", "--ready-file", p.readyFile()) //nolint:noctx // Stop ends it in order
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = ofItsOwn()
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting devcluster: %w", err)
+func (p *Process) launch(binary string) error {
+	l := &life{ended: make(chan struct{})}
+	l.cmd = exec.Command(binary, slices.Concat([]string{"up", "--ready-file", p.readyFile()}, p.flags)...) //nolint:noctx // Stop ends it in order
+	l.cmd.Stdout, l.cmd.Stderr = &l.output, &l.output
+	l.cmd.SysProcAttr = ofItsOwn()
+	if err := l.cmd.Start(); err != nil {
+		return fmt.Errorf("starting devcluster: %w", err)
 	}
+	p.life.Store(l)
 	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
+		l.err = l.cmd.Wait()
+		close(l.ended)
+		if !l.restarting.Load() {
+			close(p.exited)
+		}
 	}()
-	return p, nil
+	return nil
+}
+
+// Restart kills etcd and API server and starts them again on their data, which a flag --data-dir must keep. It returns when
+// they answer.
+func (p *Process) Restart(ctx context.Context) error {
+	binary, err := Binary("devcluster")
+	if err != nil {
+		return err
+	}
+	l := p.life.Load()
+	l.restarting.Store(true)
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-l.ended // what is left of it ends in order
+	if err := os.RemoveAll(p.readyFile()); err != nil {
+		return fmt.Errorf("restarting devcluster: %w", err)
+	}
+	if err := p.launch(binary); err != nil {
+		return err
+	}
+	return p.awaitReady(ctx)
 }
 
 func (p *Process) readyFile() string { return filepath.Join(p.dir, "ready.json") }
 
 // awaitReady returns when the ready file is there, or why it never will be.
 func (p *Process) awaitReady(ctx context.Context) error {
+	l := p.life.Load()
 	deadline := time.After(startTimeout)
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -79,8 +116,8 @@ func (p *Process) awaitReady(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("starting devcluster: %w", ctx.Err())
-		case <-p.exited:
-			return fmt.Errorf("starting devcluster: it ended at once: %w\n%s", p.err, p.output)
+		case <-l.ended:
+			return fmt.Errorf("starting devcluster: it ended at once: %w\n%s", l.err, &l.output)
 		case <-deadline:
 			return fmt.Errorf("starting devcluster: it was not ready after %s", startTimeout)
 		case <-tick.C:
@@ -102,7 +139,7 @@ func (p *Process) ready() bool {
 
 // Signal sends a signal to the process that is etcd and API server: SIGSTOP freezes both, SIGCONT lets them go on.
 func (p *Process) Signal(sig os.Signal) error {
-	pid, err := childOf(p.cmd.Process.Pid, "control-plane")
+	pid, err := childOf(p.life.Load().cmd.Process.Pid, "control-plane")
 	if err != nil {
 		return fmt.Errorf("signalling the API server: %w", err)
 	}
@@ -123,16 +160,17 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 func (p *Process) Stop() error {
 	defer func() { _ = os.RemoveAll(p.dir) }()
 	_ = p.Signal(syscall.SIGCONT) // who is frozen does not end; gone already: nothing to do
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	l := p.life.Load()
+	_ = l.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.exited:
+	case <-l.ended:
 	case <-time.After(stopTimeout):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
+		_ = l.cmd.Process.Kill()
+		<-l.ended
 		return fmt.Errorf("stopping devcluster: it did not end within %s and was killed", stopTimeout)
 	}
-	if p.err != nil {
-		return fmt.Errorf("stopping devcluster: %w\n%s", p.err, p.output)
+	if l.err != nil {
+		return fmt.Errorf("stopping devcluster: %w\n%s", l.err, &l.output)
 	}
 	return nil
 }

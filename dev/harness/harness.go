@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gpustack.ai/model-deployment-scaler/dev/controlplane"
 	"gpustack.ai/model-deployment-scaler/dev/fleet"
@@ -31,6 +33,12 @@ type Options struct {
 	Fleet func(*fleet.Options)
 	// Progress is told what happens next.
 	Progress func(step string)
+	// Durable keeps the API server's data for as long as the Cluster runs, so that RestartPlane can restart it.
+	Durable bool
+	// Programs changes the Deployments before their Pods are started.
+	Programs func([]*appsv1.Deployment)
+	// Server gives the API server that the program of a Pod is told of; without it, and where it gives nil, the real one.
+	Server func(pod string, real *rest.Config) (*clientcmdapi.Cluster, error)
 }
 
 // Cluster is the running system.
@@ -105,7 +113,11 @@ func (c *Cluster) findBinaries() (err error) {
 }
 
 func (c *Cluster) startPlane() error {
-	plane, err := controlplane.Start(c.ctx)
+	var flags []string
+	if c.o.Durable {
+		flags = []string{"--data-dir", filepath.Join(c.dir, "devcluster")}
+	}
+	plane, err := controlplane.Start(c.ctx, flags...)
 	if err != nil {
 		return err
 	}

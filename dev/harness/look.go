@@ -75,3 +75,6 @@ func (c *Cluster) Holder(ctx context.Context) (string, error) {
 
 // SignalPlane signals the API server: SIGSTOP freezes it, SIGCONT lets it go on.
 func (c *Cluster) SignalPlane(sig os.Signal) error { return c.plane.Signal(sig) }
+
+// RestartPlane kills the API server and starts it again on its data; Options.Durable must be set.
+func (c *Cluster) RestartPlane(ctx context.Context) error { return c.plane.Restart(ctx) }

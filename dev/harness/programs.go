@@ -41,12 +41,16 @@ func (c *Cluster) startPrograms() error {
 			return err
 		}
 	}
-	if c.Runner, err = runner.New(runner.Options{Config: c.Config, Binaries: binaries, PodCIDR: prefix, Dir: c.dir}); err != nil {
+	o := runner.Options{Config: c.Config, Binaries: binaries, PodCIDR: prefix, Dir: c.dir, Server: c.o.Server}
+	if c.Runner, err = runner.New(o); err != nil {
 		return err
 	}
 	deployments, services, err := c.workloads()
 	if err != nil {
 		return err
+	}
+	if c.o.Programs != nil {
+		c.o.Programs(deployments)
 	}
 	c.group.Go(func() error { return c.Runner.Run(c.ctx, deployments, services) })
 	return nil

@@ -98,11 +98,11 @@ func (h *History) once(earlier, v version[target.Deployment], before, c Commit) 
 // admitted checks that nothing grew past growth that had no quota.
 func (h *History) admitted(v version[target.Deployment], c Commit) error {
 	status, at := h.status(v)
-	if c.Kind != fence.CommitUp || h.sources.Admitted == nil || status == nil || status.PendingCohort == nil || h.scalers.missing(at, v.number) {
+	if c.Kind != fence.CommitUp || status == nil || status.PendingCohort == nil || h.scalers.missing(at, v.number) {
 		return nil
 	}
 	cohort := status.PendingCohort
-	if h.sources.Admitted(v.object.Name, cohort.TargetVector, cohort.StartedAt.Time) {
+	if h.sources.Admitted(v.object.Name, cohort.TargetVector, cohort.StartedAt.Time, v.seen) {
 		return nil
 	}
 	return fmt.Errorf("version %d of %s: decision %s grew past cohort %s of %v, which was not admitted", v.number, v.object.Name, c.DecisionID, cohort.DecisionID, cohort.TargetVector)

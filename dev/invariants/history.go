@@ -21,9 +21,8 @@ type Sources struct {
 	Targets, Scalers dynamic.ResourceInterface // of one namespace
 	Leases           dynamic.ResourceInterface // of the namespace of the deciders
 	Lease            string                    // its name
-	// Admitted says whether every instance of these roles, up to these counts, was seen with quota since a time. Nil: growth
-	// past what is not admitted is not looked for.
-	Admitted func(name string, counts workerv1.Vector, since time.Time) bool
+	// Admitted says whether every instance of a target's roles, up to these counts, was seen with quota between two times.
+	Admitted func(name string, counts workerv1.Vector, from, to time.Time) bool
 }
 
 // History holds every version of the targets and scalers of a namespace and of the deciders' Lease. Versions are in the order of

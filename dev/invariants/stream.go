@@ -1,8 +1,10 @@
 package invariants
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -18,6 +20,7 @@ type line[T any] []version[T]
 
 type version[T any] struct {
 	number uint64
+	seen   time.Time
 	object T
 }
 
@@ -28,7 +31,7 @@ func (s *stream[T]) put(u *unstructured.Unstructured, object T) {
 	}
 	uid := string(u.GetUID())
 	if n := number(u); n > s.lines[uid].newest() {
-		s.lines[uid] = append(s.lines[uid], version[T]{n, object})
+		s.lines[uid] = append(s.lines[uid], version[T]{n, time.Now(), object})
 	}
 }
 
@@ -55,12 +58,11 @@ func (l line[T]) newest() uint64 {
 
 // before is the newest version older than a number, and its own number; 0 when there is none.
 func (l line[T]) before(number uint64) (object T, at uint64) {
-	for _, v := range l {
-		if v.number < number {
-			object, at = v.object, v.number
-		}
+	i, _ := slices.BinarySearchFunc(l, number, func(v version[T], n uint64) int { return cmp.Compare(v.number, n) })
+	if i == 0 {
+		return object, 0
 	}
-	return object, at
+	return l[i-1].object, l[i-1].number
 }
 
 // number of a version; the API server counts all its writes.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Options of a Runner.
@@ -24,8 +25,17 @@ type Options struct {
 	Binaries map[string]string
 	// PodCIDR is a loopback range from which Pods get their addresses.
 	PodCIDR netip.Prefix
+	// Server gives the API server for the kubeconfig of a Pod; without it, and where it gives nil, that of Config.
+	Server func(pod string, real *rest.Config) (*clientcmdapi.Cluster, error)
 	// Dir takes logs (DIR/logs/POD.log), and volumes and kubeconfigs, which are removed at the end.
 	Dir string
+}
+
+func (o Options) server(pod string) (*clientcmdapi.Cluster, error) {
+	if o.Server == nil {
+		return nil, nil
+	}
+	return o.Server(pod, o.Config)
 }
 
 // Runner runs the Pods of Deployments as processes.

@@ -127,6 +127,13 @@ func (p *pod) writeKubeconfig(ctx context.Context) (string, error) {
 	c := p.runner.o.Config
 	config := clientcmdapi.NewConfig()
 	config.Clusters["local"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthority: c.CAFile, CertificateAuthorityData: c.CAData}
+	other, err := p.runner.o.server(p.object.Name)
+	if err != nil {
+		return "", fmt.Errorf("writing the kubeconfig of pod %s: %w", p.object.Name, err)
+	}
+	if other != nil {
+		config.Clusters["local"] = other
+	}
 	config.AuthInfos["pod"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	config.Contexts["pod"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "pod", Namespace: p.object.Namespace}
 	config.CurrentContext = "pod"

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"gpustack.ai/model-deployment-scaler/dev/fleet"
+	"gpustack.ai/model-deployment-scaler/internal/target"
+)
+
+// broken is how long an engine has each fault.
+const broken = 8 * time.Second
+
+// breakEngines gives one engine every fault in turn; it also restarts, which keeps its address.
+func breakEngines(ctx context.Context, w *world) error {
+	for _, kind := range []fleet.Fault{fleet.Hangs, fleet.Garbage, fleet.Failing, fleet.Endless} {
+		pod, err := w.engine(ctx)
+		if err != nil {
+			return err
+		}
+		if w.Fleet.Break(namespace, pod, kind) != nil {
+			continue // it has just been scaled down
+		}
+		err = pause(ctx, broken)
+		_ = w.Fleet.Break(namespace, pod, fleet.Healthy) // scaled down meanwhile: gone with its fault
+		if err != nil {
+			return err
+		}
+	}
+	pod, err := w.engine(ctx)
+	if err != nil {
+		return err
+	}
+	_ = w.Fleet.Restart(namespace, pod) // as above
+	return pause(ctx, broken)
+}
+
+// engine is a Pod of chat.
+func (w *world) engine(ctx context.Context) (string, error) {
+	list, err := w.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: target.PodSelector("chat").String()})
+	if err != nil || len(list.Items) == 0 {
+		return "", fmt.Errorf("looking for an engine: %w", err)
+	}
+	return anyOf(list.Items).Name, nil
+}
+
+// deletePods takes all Pods of chat without grace, as a lost node does.
+func deletePods(ctx context.Context, w *world) error {
+	return w.Kube.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
+		metav1.ListOptions{LabelSelector: target.PodSelector("chat").String()})
+}
+
+func recreateTarget(ctx context.Context, w *world) error {
+	if err := w.Targets(namespace).Delete(ctx, "chat", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	err := w.gone(ctx, "the target", func() error {
+		_, err := w.Targets(namespace).Get(ctx, "chat", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.Apply(ctx, namespace, chat)
+}
+
+func recreateScaler(ctx context.Context, w *world) error {
+	if err := w.Scalers(namespace).Delete(ctx, "chat", metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	err := w.gone(ctx, "the scaler", func() error {
+		_, err := w.Scalers(namespace).Get(ctx, "chat", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.Apply(ctx, namespace, chatScaler)
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"gpustack.ai/model-deployment-scaler/dev/invariants"
+	"gpustack.ai/model-deployment-scaler/internal/sim"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+)
+
+const namespace = "chaos"
+
+// The models: one of a role, two roles that must keep their ratio, and one whose growth finds no quota.
+const (
+	chat = `
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeployment
+metadata: {name: chat}
+spec:
+  model: {name: Qwen/Qwen3-8B}
+  engine: {name: vLLM}
+  roles: [{name: server, kind: Server, replicas: 1, instanceType: wide}]
+`
+	chatScaler = `
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: chat}
+spec:
+  targetRef: {name: chat}
+  mode: Active
+  sampling: {intervalSeconds: 5}
+  roles: [{name: server, minReplicas: 1, maxReplicas: 5}]
+  algorithm:
+    proportional: {metric: QueueDepth, roleTargets: [{name: server, target: "8"}]}
+  behavior:
+    scaleUp: {stepPolicy: {type: Pods, value: 1}}
+    scaleDown: {stabilizationWindowSeconds: 10, stepPolicy: {type: Pods, value: 1}}
+`
+	others = `
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeployment
+metadata: {name: pair}
+spec:
+  model: {name: Qwen/Qwen3-32B}
+  engine: {name: SGLang}
+  roles:
+    - {name: prefill, kind: Prefill, replicas: 1, instanceType: wide}
+    - {name: decode, kind: Decode, replicas: 2, instanceType: wide}
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: pair}
+spec:
+  targetRef: {name: pair}
+  mode: Active
+  sampling: {intervalSeconds: 5}
+  roles:
+    - {name: prefill, minReplicas: 1, maxReplicas: 3}
+    - {name: decode, minReplicas: 2, maxReplicas: 6}
+  ratios: [{numeratorRole: decode, denominatorRole: prefill, min: "2", target: "2", max: "2"}]
+  algorithm:
+    proportional: {metric: QueueDepth, roleTargets: [{name: decode, target: "8"}]}
+  behavior:
+    scaleUp: {stepPolicy: {type: Pods, value: 2}}
+    scaleDown: {stabilizationWindowSeconds: 10, decodePostScaleUpGraceSeconds: 5, stepPolicy: {type: Pods, value: 2}}
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeployment
+metadata: {name: tight}
+spec:
+  model: {name: Qwen/Qwen3-8B}
+  engine: {name: vLLM}
+  roles: [{name: server, kind: Server, replicas: 1, instanceType: narrow}]
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: tight}
+spec:
+  targetRef: {name: tight}
+  mode: Active
+  sampling: {intervalSeconds: 5, pendingTimeoutSeconds: 60}
+  roles: [{name: server, minReplicas: 1, maxReplicas: 5}]
+  algorithm:
+    proportional: {metric: QueueDepth, roleTargets: [{name: server, target: "8"}]}
+  behavior:
+    scaleUp: {stepPolicy: {type: Pods, value: 2}}
+    scaleDown: {stabilizationWindowSeconds: 10, stepPolicy: {type: Pods, value: 2}}
+`
+	// narrow quota, in Pods: two of the four that tight comes to want.
+	narrow = 2
+)
+
+var names = []string{"chat", "pair", "tight"}
+
+// A request takes 2 s, so the queue depth is twice the rate.
+var (
+	quiet = sim.Constant(2, 200, 120)
+	busy  = sim.Constant(16, 200, 120) // chat comes to 4 replicas
+)
+
+// busyReplicas of chat; quietReplicas without load.
+const busyReplicas, quietReplicas = 4, 1
+
+func limits(name string) invariants.Limits {
+	server := func(most int32) []workerv1.RoleBounds {
+		return []workerv1.RoleBounds{{Name: "server", MinReplicas: 1, MaxReplicas: most}}
+	}
+	switch name {
+	case "chat":
+		return invariants.Limits{Roles: server(5), Up: 1, Down: 1}
+	case "tight":
+		return invariants.Limits{Roles: server(5), Up: 2, Down: 2}
+	}
+	return invariants.Limits{
+		Roles:  []workerv1.RoleBounds{{Name: "prefill", MinReplicas: 1, MaxReplicas: 3}, {Name: "decode", MinReplicas: 2, MaxReplicas: 6}},
+		Ratios: []workerv1.Ratio{{NumeratorRole: "decode", DenominatorRole: "prefill", Min: &two, Max: &two}},
+		Up:     2, Down: 2,
+	}
+}
+
+// admissions remember when instances had quota.
+type admissions struct {
+	mu    sync.Mutex
+	spans map[string][]span
+}
+
+type span struct{ from, to time.Time }
+
+const (
+	lookEvery = 200 * time.Millisecond
+	looseness = 2 * time.Second // between a status, in whole seconds, and what was seen
+)
+
+func newAdmissions() *admissions { return &admissions{spans: make(map[string][]span)} }
+
+// watch looks until ctx ends.
+func (a *admissions) watch(ctx context.Context, instances func(name string) []sim.Instance) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		a.mu.Lock()
+		for _, name := range names {
+			for _, i := range instances(name) {
+				if i.Admitted() {
+					a.saw(key(name, i.Role.Name, int32(i.Ordinal)), now)
+				}
+			}
+		}
+		a.mu.Unlock()
+		_ = pause(ctx, lookEvery)
+	}
+}
+
+func key(name, role string, ordinal int32) string {
+	return fmt.Sprintf("%s/%s/%d", name, role, ordinal)
+}
+
+func (a *admissions) saw(key string, now time.Time) {
+	spans := a.spans[key]
+	if n := len(spans); n > 0 && now.Sub(spans[n-1].to) < looseness {
+		spans[n-1].to = now
+		return
+	}
+	a.spans[key] = append(spans, span{now, now})
+}
+
+// all says whether each instance up to the counts had quota at some time within the two.
+func (a *admissions) all(name string, counts workerv1.Vector, from, to time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for role, count := range counts {
+		for ordinal := range count {
+			if !within(a.spans[key(name, role, ordinal)], from.Add(-looseness), to.Add(looseness)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func within(spans []span, from, to time.Time) bool {
+	for _, s := range spans {
+		if !s.to.Before(from) && !s.from.After(to) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"gpustack.ai/model-deployment-scaler/dev/invariants"
+)
+
+// errBroken says that something that must stay true did not.
+var errBroken = errors.New("the system did not keep what it promises")
+
+// fault is one way to break the system.
+type fault struct {
+	name, what string
+	count      int
+	production bool // with the lease that is shipped
+	// inject breaks the system once, and mends what does not mend itself.
+	inject func(context.Context, *world) error
+}
+
+// result of a fault.
+type result struct {
+	fault
+	injected, versions, commits int
+	slowest                     time.Duration
+	wrong                       []error
+}
+
+var began = time.Now()
+
+func say(format string, args ...any) {
+	fmt.Printf("%7.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// run all faults, those with each lease on one system, and print the table.
+func run(ctx context.Context, chosen []fault) error {
+	var results []*result
+	var err error
+	for _, production := range []bool{false, true} {
+		var some []*result
+		for _, f := range chosen {
+			if f.production == production {
+				some = append(some, &result{fault: f})
+			}
+		}
+		if len(some) > 0 && ctx.Err() == nil {
+			results = append(results, some...)
+			err = errors.Join(err, runOn(ctx, production, some))
+		}
+	}
+	table(results)
+	for _, r := range results {
+		if len(r.wrong) > 0 {
+			err = errors.Join(err, errBroken, fmt.Errorf("%s: %w", r.name, errors.Join(r.wrong...)))
+		}
+	}
+	return err
+}
+
+// runOn one system.
+func runOn(ctx context.Context, production bool, results []*result) (err error) {
+	w, err := build(ctx, production)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.end()) }()
+	var seen invariants.Report
+	for _, r := range results {
+		say("%s, %d times: %s", r.name, r.count, r.what)
+		for range r.count {
+			if err := r.once(ctx, w, &seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// once injects the fault, and checks everything. It returns an error when it makes no sense to go on.
+func (r *result) once(ctx context.Context, w *world, seen *invariants.Report) error {
+	if err := errors.Join(w.ready(ctx), w.stir(ctx)); err != nil {
+		return errors.Join(err, r.logs(w))
+	}
+	if err := pause(ctx, upTo(3*time.Second)); err != nil {
+		return err
+	}
+	if err := r.inject(ctx, w); err != nil {
+		return fmt.Errorf("injecting %s: %w", r.name, err)
+	}
+	mended := time.Now()
+	if err := w.settled(ctx); err != nil && ctx.Err() == nil {
+		r.wrong = append(r.wrong, err, r.logs(w))
+	}
+	took := time.Since(mended)
+	r.injected++
+	r.slowest = max(r.slowest, took)
+	return r.check(ctx, w, took, seen)
+}
+
+// check all versions since the start, and count what is new.
+func (r *result) check(ctx context.Context, w *world, took time.Duration, seen *invariants.Report) error {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := w.history.Current(within); err != nil {
+		return err
+	}
+	now := w.history.Check(limits)
+	known := make(map[string]bool)
+	for _, err := range seen.Violations {
+		known[err.Error()] = true
+	}
+	for _, err := range now.Violations {
+		if !known[err.Error()] {
+			r.wrong = append(r.wrong, err)
+			say("VIOLATION: %v", err)
+		}
+	}
+	r.versions += now.Versions - seen.Versions
+	r.commits += now.Commits - seen.Commits
+	*seen = now
+	say("  %s %d of %d: right again after %.1f s, %d commits so far, %d violations", r.name, r.injected, r.count, took.Seconds(), r.commits, len(r.wrong))
+	return nil
+}
+
+func (r *result) logs(w *world) error { return errors.New(w.Logs(15)) }
+
+func table(results []*result) {
+	fmt.Println()
+	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FAULT\tLEASE\tINJECTED\tVERSIONS CHECKED\tCOMMITS\tRIGHT AGAIN\tVIOLATIONS")
+	for _, r := range results {
+		lease := "3 s"
+		if r.production {
+			lease = "15 s"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%.1f s\t%d\n", r.name, lease, r.injected, r.count, r.versions, r.commits, r.slowest.Seconds(), len(r.wrong))
+	}
+	_ = t.Flush() // to the terminal
+	fmt.Println("\nChecked in every version: bounds, ratio bands, steps, counts with their decision, terms and decisions forward,\n" +
+		"one commit a plan (the status held the decision before), the writer held the Lease, no growth past what has no quota.\n" +
+		"RIGHT AGAIN: the longest from the end of an injection until counts were what the load needs.")
+}

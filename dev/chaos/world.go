@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"gpustack.ai/model-deployment-scaler/dev/fleet"
+	"gpustack.ai/model-deployment-scaler/dev/harness"
+	"gpustack.ai/model-deployment-scaler/dev/invariants"
+	"gpustack.ai/model-deployment-scaler/internal/sim"
+)
+
+const (
+	patience = 3 * time.Minute // with what should happen by itself, on a busy machine
+	often    = 100 * time.Millisecond
+)
+
+// shortLease is for deciders that are killed all the time; without it they have the lease that is shipped.
+var shortLease = []string{"--lease-duration=3s", "--lease-renew-deadline=2s", "--lease-retry-period=400ms"}
+
+var two = resource.MustParse("2")
+
+// world is the running system, with something between its parts that can be broken.
+type world struct {
+	*harness.Cluster
+	links   map[string]*link // by sampler Pod
+	history *invariants.History
+	busy    bool
+
+	mu     sync.Mutex
+	fronts map[string]*front // by decider Pod
+}
+
+// build brings the system up with models under way. It runs until ctx ends; end must be called.
+func build(ctx context.Context, production bool) (*world, error) {
+	w := &world{links: make(map[string]*link), fronts: make(map[string]*front)}
+	var err error
+	w.Cluster, err = harness.Start(ctx, harness.Options{
+		Progress: func(step string) { say("%s", step) }, Durable: true,
+		Fleet:    func(o *fleet.Options) { o.World.ColdStart = 2 * time.Second },
+		Programs: func(list []*appsv1.Deployment) { arrange(list, production) },
+		Server:   func(pod string, real *rest.Config) (*clientcmdapi.Cluster, error) { return w.front(ctx, pod, real) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.prepare(ctx); err != nil {
+		return nil, errors.Join(err, w.end())
+	}
+	return w, nil
+}
+
+// arrange makes room for links before the samplers, and sets the lease.
+func arrange(deployments []*appsv1.Deployment, production bool) {
+	for _, d := range deployments {
+		args := d.Spec.Template.Spec.Containers[0].Args
+		switch {
+		case d.Name == "sampler":
+			for i := range args {
+				args[i] = strings.Replace(args[i], "]:9443", "]:9444", 1)
+			}
+		case d.Name == "decider" && !production:
+			d.Spec.Template.Spec.Containers[0].Args = append(args, shortLease...)
+		}
+	}
+}
+
+func (w *world) front(ctx context.Context, pod string, real *rest.Config) (*clientcmdapi.Cluster, error) {
+	if !strings.HasPrefix(pod, "decider-") {
+		return nil, nil
+	}
+	f, err := newFront(ctx, real)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fronts[pod] = f
+	return f.Cluster, nil
+}
+
+func (w *world) prepare(ctx context.Context) error {
+	for _, p := range w.Pods("sampler") {
+		l, err := newLink(ctx, p.IP+":9443", p.IP+":9444")
+		if err != nil {
+			return err
+		}
+		w.links[p.Name] = l
+	}
+	_, err := w.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating namespace %s: %w", namespace, err)
+	}
+	w.Fleet.SetQuota("narrow", narrow)
+	seen := newAdmissions()
+	go seen.watch(ctx, func(name string) []sim.Instance { return w.Fleet.Instances(namespace, name) })
+	w.history = invariants.Record(invariants.Sources{
+		Targets: w.Targets(namespace), Scalers: w.Scalers(namespace), Lease: "decider", Admitted: seen.all,
+		Leases: w.Dynamic.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(harness.Namespace),
+	})
+	w.traffic()
+	return w.Apply(ctx, namespace, chat+"---"+chatScaler+"---"+others)
+}
+
+func (w *world) end() error {
+	if w.history != nil {
+		w.history.Stop()
+	}
+	return w.Stop()
+}
+
+func (w *world) traffic() {
+	load := quiet
+	if w.busy {
+		load = busy
+	}
+	for _, name := range names {
+		w.Fleet.SetTraffic(namespace, name, load)
+	}
+}
+
+// stir changes the load and waits until the first count has moved.
+func (w *world) stir(ctx context.Context) error {
+	before, err := w.replicas(ctx)
+	if err != nil {
+		return err
+	}
+	w.busy = !w.busy
+	w.traffic()
+	return w.await(ctx, "counts move before the fault", func() bool {
+		now, err := w.replicas(ctx)
+		return err == nil && now != before
+	})
+}
+
+// settled waits until counts are what the load needs.
+func (w *world) settled(ctx context.Context) error {
+	return w.await(ctx, fmt.Sprintf("counts are right after the fault (busy: %t)", w.busy), func() bool {
+		now, err := w.replicas(ctx)
+		return err == nil && (w.busy && now >= busyReplicas || !w.busy && now <= quietReplicas)
+	})
+}
+
+func (w *world) replicas(ctx context.Context) (int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	d, err := w.Target(ctx, namespace, "chat")
+	if err != nil || len(d.Roles) == 0 {
+		return 0, err
+	}
+	return d.Roles[0].Replicas, nil
+}
+
+// leader waits until a decider leads that is not the one given, and returns its Pod and identity.
+func (w *world) leader(ctx context.Context, not string) (pod, holder string, err error) {
+	err = w.await(ctx, "another decider leads", func() bool {
+		now, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		var failed error
+		holder, failed = w.Holder(now)
+		return failed == nil && holder != not
+	})
+	pod, _, _ = strings.Cut(holder, "_")
+	return pod, holder, err
+}
+
+// ready waits until all programs are.
+func (w *world) ready(ctx context.Context) error {
+	return w.await(ctx, "all programs are ready", func() bool {
+		for _, p := range w.Runner.Pods(nil) {
+			if !p.Ready {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (w *world) await(ctx context.Context, what string, condition func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for !condition() {
+		select {
+		case <-w.Done():
+			return errors.New("a part of the system ended by itself")
+		default:
+		}
+		if pause(ctx, often) != nil {
+			return fmt.Errorf("waiting until %s: %w", what, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// gone waits until an object is deleted.
+func (w *world) gone(ctx context.Context, what string, get func() error) error {
+	return w.await(ctx, what+" is gone", func() bool { return apierrors.IsNotFound(get()) })
+}
+
+// pause returns an error when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// anyOf is one of a list.
+func anyOf[T any](list []T) T { return list[rand.IntN(len(list))] }
+
+// upTo is a random time below a limit.
+func upTo(limit time.Duration) time.Duration { return rand.N(limit) }
