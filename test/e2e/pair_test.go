@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/sim"
 )
 
 const pair = `
@@ -47,7 +48,7 @@ func TestAPairMovesTogether(t *testing.T) {
 	s.reports("pair", workerv1.ConditionMetricsReady, metav1.ConditionTrue, workerv1.ReasonObserved)
 	record := s.record("pair")
 
-	s.Fleet.SetTraffic(s.namespace, "pair", busy)
+	s.Fleet.SetTraffic(s.namespace, "pair", sim.Constant(14, 200, 120)) // 28 requests at a time: 4 replicas, and never 5
 	s.eventually("both grow", func() bool { return s.counts("pair", 2, 4) && s.ready("pair") == 6 })
 	s.Fleet.SetTraffic(s.namespace, "pair", quiet)
 	s.eventually("both come back", func() bool { return s.counts("pair", 1, 2) })
