@@ -14,26 +14,27 @@ const frozen = time.Minute
 const cutOff = 30 * time.Second
 
 var faults = []fault{
-	{name: "sampler-kill", count: 3, what: "a sampler dies (SIGKILL)", inject: killSampler},
-	{name: "sampler-freeze", count: 2, what: "a sampler hangs for a minute (SIGSTOP)", inject: freezeSampler},
-	{name: "sampler-partition", count: 2, what: "nothing arrives at or from a sampler for 30 s", inject: partition(true, true)},
-	{name: "sampler-deaf", count: 1, what: "nothing arrives at a sampler for 30 s", inject: partition(true, false)},
-	{name: "sampler-mute", count: 1, what: "nothing arrives from a sampler for 30 s", inject: partition(false, true)},
-	{name: "sampler-rollout", count: 2, what: "samplers are restarted in order, one by one", inject: rollSamplers},
-	{name: "leader-kill", count: 5, what: "the leader dies at any moment (SIGKILL)", inject: killLeader},
-	{name: "leader-kill-between", count: 3, what: "the leader dies after its write to a target, before that to the status", inject: killBetween},
-	{name: "leader-freeze", count: 3, what: "the leader hangs past its lease and wakes up (SIGSTOP, SIGCONT)", inject: freezeLeader},
-	{name: "leader-late-write", count: 3, what: "a write of a leader that hangs arrives when another one leads", inject: lateWrite},
-	{name: "leader-cut-off", count: 2, what: "the leader cannot reach the API server until another one leads", inject: cutOffLeader},
-	{name: "api-restart", count: 2, what: "etcd and API server are killed and started again", inject: restartPlane},
-	{name: "api-errors", count: 2, what: "the API server answers 10 % of the deciders' requests with 500 or 409, for 30 s", inject: failAPI},
-	{name: "api-stalled-watches", count: 2, what: "watches of the deciders tell nothing for 30 s", inject: stallWatches},
-	{name: "webhook-down", count: 2, what: "the webhook hangs for a minute", inject: freezeWebhook},
-	{name: "engines", count: 2, what: "an engine hangs, talks garbage, fails, never ends, and restarts under its address", inject: breakEngines},
-	{name: "pods", count: 2, what: "all Pods of a model are deleted at once", inject: deletePods},
-	{name: "targets", count: 2, what: "a target is deleted and created again under its name", inject: recreateTarget},
-	{name: "scalers", count: 2, what: "a scaler is deleted and created again under its name", inject: recreateScaler},
-	{name: "leader-kill-production", count: 2, production: true, what: "the leader dies at any moment, with the lease that is shipped", inject: killLeader},
+	{name: "sampler-kill", count: 3, deciders: quick, what: "a sampler dies (SIGKILL)", inject: killSampler},
+	{name: "sampler-freeze", count: 2, deciders: quick, what: "a sampler hangs for a minute (SIGSTOP)", inject: freezeSampler},
+	{name: "sampler-partition", count: 2, deciders: quick, what: "nothing arrives at or from a sampler for 30 s", inject: partition(true, true)},
+	{name: "sampler-deaf", count: 1, deciders: quick, what: "nothing arrives at a sampler for 30 s", inject: partition(true, false)},
+	{name: "sampler-mute", count: 1, deciders: quick, what: "nothing arrives from a sampler for 30 s", inject: partition(false, true)},
+	{name: "sampler-rollout", count: 2, deciders: quick, what: "a rolling update of the samplers", inject: rollSamplers},
+	{name: "leader-kill", count: 5, deciders: quick, what: "the leader dies at any moment (SIGKILL)", inject: killLeader},
+	{name: "leader-kill-between", count: 3, deciders: quick, what: "the leader dies after its write to a target, before that to the status", inject: killBetween},
+	{name: "leader-freeze", count: 3, deciders: quick, what: "the leader hangs past its lease and wakes up (SIGSTOP, SIGCONT)", inject: freezeLeader},
+	{name: "leader-late-write", count: 3, deciders: quick, what: "a write of a leader that hangs arrives when another one leads", inject: lateWrite},
+	{name: "leader-cut-off", count: 2, deciders: quick, what: "the leader cannot reach the API server until another one leads", inject: cutOffLeader},
+	{name: "api-restart", count: 2, deciders: quick, what: "etcd and API server are killed and started again", inject: restartPlane},
+	{name: "api-errors", count: 2, deciders: quick, what: "the API server answers 10 % of the deciders' requests with 500 or 409, for 30 s", inject: failAPI},
+	{name: "api-stalled-watches", count: 2, deciders: quick, what: "watches of the deciders tell nothing for 30 s", inject: stallWatches},
+	{name: "webhook-down", count: 2, deciders: quick, what: "the webhook hangs for a minute", inject: freezeWebhook},
+	{name: "engines", count: 2, deciders: quick, what: "an engine hangs, talks garbage, fails, never ends, and restarts under its address", inject: breakEngines},
+	{name: "pods", count: 2, deciders: quick, what: "all Pods of a model are deleted at once", inject: deletePods},
+	{name: "targets", count: 2, deciders: quick, what: "a target is deleted and created again under its name", inject: recreateTarget},
+	{name: "scalers", count: 2, deciders: quick, what: "a scaler is deleted and created again under its name", inject: recreateScaler},
+	{name: "leader-kill-production", count: 2, deciders: shipped, what: "the leader dies at any moment, with the lease that is shipped", inject: killLeader},
+	{name: "clock-steps", count: 4, deciders: stepped, what: "the leader dies, and the clock of the next may be 20 minutes ahead of its or behind", inject: killLeader},
 }
 
 func killSampler(_ context.Context, w *world) error {
@@ -58,7 +59,7 @@ func (w *world) freeze(pod string, until func() error) error {
 
 func partition(toward, back bool) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
-		l := w.links[anyOf(w.Pods("sampler")).Name]
+		l := w.link(anyOf(w.Pods("sampler")).Name)
 		l.cut(toward, back)
 		defer l.mend()
 		return pause(ctx, cutOff)
@@ -67,24 +68,11 @@ func partition(toward, back bool) func(context.Context, *world) error {
 
 func rollSamplers(ctx context.Context, w *world) error {
 	for _, p := range w.Pods("sampler") {
-		if err := w.Runner.Signal(p.Name, syscall.SIGTERM); err != nil {
-			return err
-		}
-		if err := w.await(ctx, p.Name+" is back", func() bool { return w.restarted(p.Name, p.Restarts) }); err != nil {
+		if err := w.Runner.Replace(ctx, p.Name); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// restarted says whether a Pod is ready again after more restarts than that.
-func (w *world) restarted(pod string, restarts int32) bool {
-	for _, p := range w.Runner.Pods(nil) {
-		if p.Name == pod {
-			return p.Ready && p.Restarts > restarts
-		}
-	}
-	return false
 }
 
 func killLeader(ctx context.Context, w *world) error {

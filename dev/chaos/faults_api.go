@@ -92,7 +92,7 @@ func lateWrite(ctx context.Context, w *world) error {
 		body, err := io.ReadAll(r.Body)
 		err = errors.Join(err, w.Runner.Signal(pod, syscall.SIGSTOP))
 		_, _, failed := w.leader(ctx, holder)
-		late := r.Clone(context.WithoutCancel(r.Context())) // its writer may be gone
+		late := r.Clone(context.WithoutCancel(r.Context())) //nolint:contextcheck // its writer may be gone
 		late.Body = io.NopCloser(bytes.NewReader(body))
 		answer := &answer{header: make(http.Header)}
 		next.ServeHTTP(answer, late)

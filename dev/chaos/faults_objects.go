@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/dev/fleet"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
@@ -55,6 +59,8 @@ func deletePods(ctx context.Context, w *world) error {
 }
 
 func recreateTarget(ctx context.Context, w *world) error {
+	w.busy = true // the new one is small
+	w.traffic()
 	if err := w.Targets(namespace).Delete(ctx, "chat", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
@@ -65,7 +71,24 @@ func recreateTarget(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	return w.Apply(ctx, namespace, chat)
+	if err := w.Apply(ctx, namespace, chat); err != nil {
+		return err
+	}
+	return w.adopt(ctx)
+}
+
+// adopt edits the scaler: only then does it plan a target that was created again under the name of another.
+func (w *world) adopt(ctx context.Context) error {
+	err := w.await(ctx, "the scaler says that its target was replaced", func() bool {
+		s, err := w.Scaler(ctx, namespace, "chat")
+		return err == nil && slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == workerv1.ReasonTargetReplaced })
+	})
+	if err != nil {
+		return err
+	}
+	edit := fmt.Sprintf(`{"spec":{"sampling":{"pendingTimeoutSeconds":%d}}}`, 300+rand.IntN(300))
+	_, err = w.Scalers(namespace).Patch(ctx, "chat", types.MergePatchType, []byte(edit), metav1.PatchOptions{})
+	return err
 }
 
 func recreateScaler(ctx context.Context, w *world) error {

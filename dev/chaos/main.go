@@ -17,7 +17,7 @@ import (
 func main() {
 	var names []string
 	var counts map[string]int
-	pflag.StringSliceVar(&names, "faults", nil, "Faults to inject, in this order. Default: all.\n"+listing())
+	pflag.StringSliceVar(&names, "faults", nil, "Faults to inject. Default: all.\n"+listing())
 	pflag.StringToIntVar(&counts, "counts", nil, "How often, fault=number,...; the others as listed.")
 	pflag.Parse()
 	chosen, err := choose(names, counts)
@@ -44,7 +44,7 @@ func code(ctx context.Context, err error) int {
 	return 1
 }
 
-// choose the faults by name, in the order that they are run in: those of one lease length together.
+// choose the faults by name, in the order of the list.
 func choose(names []string, counts map[string]int) (chosen []fault, err error) {
 	if len(names) == 0 {
 		for _, f := range faults {

@@ -18,7 +18,7 @@ var errBroken = errors.New("the system did not keep what it promises")
 type fault struct {
 	name, what string
 	count      int
-	production bool // with the lease that is shipped
+	deciders   deciders
 	// inject breaks the system once, and mends what does not mend itself.
 	inject func(context.Context, *world) error
 }
@@ -37,20 +37,20 @@ func say(format string, args ...any) {
 	fmt.Printf("%7.1fs  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// run all faults, those with each lease on one system, and print the table.
+// run all faults, those with the same deciders on one system, and print the table.
 func run(ctx context.Context, chosen []fault) error {
 	var results []*result
 	var err error
-	for _, production := range []bool{false, true} {
+	for _, d := range []deciders{quick, shipped, stepped} {
 		var some []*result
 		for _, f := range chosen {
-			if f.production == production {
+			if f.deciders == d {
 				some = append(some, &result{fault: f})
 			}
 		}
 		if len(some) > 0 && ctx.Err() == nil {
 			results = append(results, some...)
-			err = errors.Join(err, runOn(ctx, production, some))
+			err = errors.Join(err, runOn(ctx, d, some))
 		}
 	}
 	table(results)
@@ -63,8 +63,8 @@ func run(ctx context.Context, chosen []fault) error {
 }
 
 // runOn one system.
-func runOn(ctx context.Context, production bool, results []*result) (err error) {
-	w, err := build(ctx, production)
+func runOn(ctx context.Context, d deciders, results []*result) (err error) {
+	w, err := build(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -132,13 +132,9 @@ func (r *result) logs(w *world) error { return errors.New(w.Logs(15)) }
 func table(results []*result) {
 	fmt.Println()
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FAULT\tLEASE\tINJECTED\tVERSIONS CHECKED\tCOMMITS\tRIGHT AGAIN\tVIOLATIONS")
+	fmt.Fprintln(t, "FAULT\tDECIDERS\tINJECTED\tVERSIONS CHECKED\tCOMMITS\tRIGHT AGAIN\tVIOLATIONS")
 	for _, r := range results {
-		lease := "3 s"
-		if r.production {
-			lease = "15 s"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%.1f s\t%d\n", r.name, lease, r.injected, r.count, r.versions, r.commits, r.slowest.Seconds(), len(r.wrong))
+		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%.1f s\t%d\n", r.name, r.deciders, r.injected, r.count, r.versions, r.commits, r.slowest.Seconds(), len(r.wrong))
 	}
 	_ = t.Flush() // to the terminal
 	fmt.Println("\nChecked in every version: bounds, ratio bands, steps, counts with their decision, terms and decisions forward,\n" +

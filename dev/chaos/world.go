@@ -29,52 +29,76 @@ const (
 	often    = 100 * time.Millisecond
 )
 
-// shortLease is for deciders that are killed all the time; without it they have the lease that is shipped.
-var shortLease = []string{"--lease-duration=3s", "--lease-renew-deadline=2s", "--lease-retry-period=400ms"}
+// deciders are what a system runs with.
+type deciders string
+
+const (
+	quick   deciders = "3 s lease"
+	shipped deciders = "as shipped"
+	stepped deciders = "clocks 20 min apart" // and the lease of quick
+)
+
+// steppedDecider is built with the tag chaos, which gives each Pod's clock a step; nothing else differs.
+const steppedDecider = "decider-stepped"
+
+var (
+	shortLease = []string{"--lease-duration=3s", "--lease-renew-deadline=2s", "--lease-retry-period=400ms"}
+	steps      = []corev1.EnvVar{{Name: "CLOCK_STEP_decider-0", Value: "10m"}, {Name: "CLOCK_STEP_decider-1", Value: "-10m"}}
+)
 
 var two = resource.MustParse("2")
 
 // world is the running system, with something between its parts that can be broken.
 type world struct {
 	*harness.Cluster
-	links   map[string]*link // by sampler Pod
 	history *invariants.History
 	busy    bool
+	cancel  context.CancelFunc // ends what stands between the parts
 
 	mu     sync.Mutex
+	links  map[string]*link  // by sampler Pod
 	fronts map[string]*front // by decider Pod
 }
 
 // build brings the system up with models under way. It runs until ctx ends; end must be called.
-func build(ctx context.Context, production bool) (*world, error) {
-	w := &world{links: make(map[string]*link), fronts: make(map[string]*front)}
-	var err error
-	w.Cluster, err = harness.Start(ctx, harness.Options{
+func build(ctx context.Context, d deciders) (*world, error) {
+	between, cancel := context.WithCancel(ctx)
+	w := &world{cancel: cancel, links: make(map[string]*link), fronts: make(map[string]*front)}
+	o := harness.Options{
 		Progress: func(step string) { say("%s", step) }, Durable: true,
 		Fleet:    func(o *fleet.Options) { o.World.ColdStart = 2 * time.Second },
-		Programs: func(list []*appsv1.Deployment) { arrange(list, production) },
-		Server:   func(pod string, real *rest.Config) (*clientcmdapi.Cluster, error) { return w.front(ctx, pod, real) },
-	})
-	if err != nil {
+		Programs: func(list []*appsv1.Deployment) { arrange(list, d) },
+		Server:   func(pod string, real *rest.Config) (*clientcmdapi.Cluster, error) { return w.front(between, pod, real) },
+	}
+	if d == stepped {
+		o.More = []string{steppedDecider}
+	}
+	var err error
+	if w.Cluster, err = harness.Start(ctx, o); err != nil {
+		cancel()
 		return nil, err
 	}
-	if err := w.prepare(ctx); err != nil {
+	if err := w.prepare(between); err != nil {
 		return nil, errors.Join(err, w.end())
 	}
 	return w, nil
 }
 
-// arrange makes room for links before the samplers, and sets the lease.
-func arrange(deployments []*appsv1.Deployment, production bool) {
-	for _, d := range deployments {
-		args := d.Spec.Template.Spec.Containers[0].Args
+// arrange makes room for links before the samplers, and sets lease and clocks.
+func arrange(list []*appsv1.Deployment, kind deciders) {
+	for _, d := range list {
+		c := &d.Spec.Template.Spec.Containers[0]
 		switch {
 		case d.Name == "sampler":
-			for i := range args {
-				args[i] = strings.Replace(args[i], "]:9443", "]:9444", 1)
+			for i := range c.Args {
+				c.Args[i] = strings.Replace(c.Args[i], "]:9443", "]:9444", 1)
 			}
-		case d.Name == "decider" && !production:
-			d.Spec.Template.Spec.Containers[0].Args = append(args, shortLease...)
+		case d.Name == "decider" && kind != shipped:
+			c.Args = append(c.Args, shortLease...)
+		}
+		if d.Name == "decider" && kind == stepped {
+			c.Image = harness.Namespace + "/" + steppedDecider
+			c.Env = append(c.Env, steps...)
 		}
 	}
 }
@@ -94,13 +118,7 @@ func (w *world) front(ctx context.Context, pod string, real *rest.Config) (*clie
 }
 
 func (w *world) prepare(ctx context.Context) error {
-	for _, p := range w.Pods("sampler") {
-		l, err := newLink(ctx, p.IP+":9443", p.IP+":9444")
-		if err != nil {
-			return err
-		}
-		w.links[p.Name] = l
-	}
+	go w.keepLinks(ctx)
 	_, err := w.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)
@@ -108,7 +126,7 @@ func (w *world) prepare(ctx context.Context) error {
 	w.Fleet.SetQuota("narrow", narrow)
 	seen := newAdmissions()
 	go seen.watch(ctx, func(name string) []sim.Instance { return w.Fleet.Instances(namespace, name) })
-	w.history = invariants.Record(invariants.Sources{
+	w.history = invariants.Record(ctx, invariants.Sources{
 		Targets: w.Targets(namespace), Scalers: w.Scalers(namespace), Lease: "decider", Admitted: seen.all,
 		Leases: w.Dynamic.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(harness.Namespace),
 	})
@@ -116,7 +134,33 @@ func (w *world) prepare(ctx context.Context) error {
 	return w.Apply(ctx, namespace, chat+"---"+chatScaler+"---"+others)
 }
 
+// keepLinks puts a link before each sampler until ctx ends.
+func (w *world) keepLinks(ctx context.Context) {
+	for pause(ctx, often) == nil {
+		for _, p := range w.Pods("sampler") {
+			if w.link(p.Name) != nil {
+				continue
+			}
+			l, err := newLink(ctx, p.IP+":9443", p.IP+":9444")
+			if err != nil {
+				say("%v; trying again", err)
+				continue
+			}
+			w.mu.Lock()
+			w.links[p.Name] = l
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *world) link(sampler string) *link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.links[sampler]
+}
+
 func (w *world) end() error {
+	defer w.cancel()
 	if w.history != nil {
 		w.history.Stop()
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,6 +36,8 @@ type Options struct {
 	Progress func(step string)
 	// Durable keeps the API server's data for as long as the Cluster runs, so that RestartPlane can restart it.
 	Durable bool
+	// More are programs of bin/ besides Components, for Deployments whose image Programs changed to theirs.
+	More []string
 	// Programs changes the Deployments before their Pods are started.
 	Programs func([]*appsv1.Deployment)
 	// Server gives the API server that the program of a Pod is told of; without it, and where it gives nil, the real one.
@@ -99,7 +102,7 @@ func (c *Cluster) start() error {
 
 // findBinaries says early, and all at once, what `make build` has not built.
 func (c *Cluster) findBinaries() (err error) {
-	for _, name := range append([]string{"devcluster"}, Components...) {
+	for _, name := range slices.Concat([]string{"devcluster"}, Components, c.o.More) {
 		_, missing := controlplane.Binary(name)
 		err = errors.Join(err, missing)
 	}

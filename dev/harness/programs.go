@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ func (c *Cluster) startPrograms() error {
 		return fmt.Errorf("finding addresses for the programs: %w", err)
 	}
 	binaries := make(map[string]string)
-	for _, name := range Components {
+	for _, name := range slices.Concat(Components, c.o.More) {
 		if binaries[Namespace+"/"+name], err = controlplane.Binary(name); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package invariants
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -36,13 +37,15 @@ func (h *History) Check(limits func(name string) Limits) (r Report) {
 		r.add(err)
 		r.Versions += len(versions)
 		r.Commits += len(commits)
+		stored := make(map[string]time.Time)
 		for i, c := range commits {
 			epochs[c.Epoch] = true
 			r.add(h.leads(l[c.Version], c))
 			if i > 0 {
 				r.add(h.once(l[commits[i-1].Version], l[c.Version], commits[i-1], c))
 			}
-			r.add(h.admitted(l[c.Version], c))
+			r.add(h.admitted(l[c.Version], c, stored))
+			stored[c.String()] = l[c.Version].seen
 		}
 	}
 	r.Leaders = len(epochs)
@@ -95,14 +98,15 @@ func (h *History) once(earlier, v version[target.Deployment], before, c Commit) 
 	return err
 }
 
-// admitted checks that nothing grew past growth that had no quota.
-func (h *History) admitted(v version[target.Deployment], c Commit) error {
+// admitted checks that nothing grew past growth that had no quota since it was stored.
+func (h *History) admitted(v version[target.Deployment], c Commit, stored map[string]time.Time) error {
 	status, at := h.status(v)
 	if c.Kind != fence.CommitUp || status == nil || status.PendingCohort == nil || h.scalers.missing(at, v.number) {
 		return nil
 	}
 	cohort := status.PendingCohort
-	if h.sources.Admitted(v.object.Name, cohort.TargetVector, cohort.StartedAt.Time, v.seen) {
+	from, known := stored[cohort.DecisionID]
+	if !known || h.sources.Admitted(v.object.Name, cohort.TargetVector, from, v.seen) {
 		return nil
 	}
 	return fmt.Errorf("version %d of %s: decision %s grew past cohort %s of %v, which was not admitted", v.number, v.object.Name, c.DecisionID, cohort.DecisionID, cohort.TargetVector)

@@ -9,7 +9,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 )
@@ -68,7 +67,7 @@ func TestAHistoryIsHeldAgainstLeaseAndStatus(t *testing.T) {
 			h.grow(7, "l-1.2.up")
 		}, ""},
 		"growth past what was admitted meanwhile": {func(h *orderlyHistory) {
-			h.status(5, "l-0.1.up", ptr.To(workerv1.PendingCohort{}))
+			h.status(5, "l-0.1.up", &workerv1.PendingCohort{DecisionID: "l-0.1.up"})
 			h.grow(6, "l-0.2.up")
 		}, ""},
 		"a write after another leads": {func(h *orderlyHistory) {
@@ -88,7 +87,7 @@ func TestAHistoryIsHeldAgainstLeaseAndStatus(t *testing.T) {
 		}, "does not count on from"},
 		"growth past what has no quota": {func(h *orderlyHistory) {
 			h.admitted = false
-			h.status(5, "l-0.1.up", ptr.To(workerv1.PendingCohort{}))
+			h.status(5, "l-0.1.up", &workerv1.PendingCohort{DecisionID: "l-0.1.up"})
 			h.grow(6, "l-0.2.up")
 		}, "was not admitted"},
 		"a status that was not seen, because the watch broke": {func(h *orderlyHistory) {

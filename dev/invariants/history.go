@@ -39,9 +39,9 @@ type History struct {
 	wrong   map[string]error // what could not be read, by version
 }
 
-// Record watches until Stop.
-func Record(s Sources) *History {
-	ctx, cancel := context.WithCancel(context.Background())
+// Record watches until ctx ends, or Stop, which must be called.
+func Record(ctx context.Context, s Sources) *History {
+	ctx, cancel := context.WithCancel(ctx)
 	h := &History{sources: s, cancel: cancel, wrong: make(map[string]error)}
 	h.done.Go(func() {
 		follow(ctx, s.Targets, h.locked(h.targets.gap), func(u *unstructured.Unstructured) { h.add(u, h.addTarget) })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +26,12 @@ const (
 
 // pod is one replica: an object in the cluster and a process here.
 type pod struct {
-	runner *Runner
-	binary string
-	ip     string
-	object *corev1.Pod // as created
+	runner     *Runner
+	deployment *appsv1.Deployment
+	binary     string
+	ip         string
+	object     *corev1.Pod // as created
+	stop       func()      // ends it in order
 
 	mu       sync.Mutex
 	process  *os.Process // nil between two lives

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -43,10 +44,11 @@ type Runner struct {
 	o      Options
 	client kubernetes.Interface
 
-	next netip.Addr // address of the next Pod; Run alone moves it
-
-	mu   sync.Mutex
-	pods []*pod // as created
+	mu    sync.Mutex
+	next  netip.Addr     // address of the next Pod
+	index map[string]int // of the next Pod of a Deployment, by its name
+	pods  []*pod         // as created
+	spawn func(*pod)     // runs a Pod with the others; nil before Run
 }
 
 // New makes a runner; Run starts it.
@@ -60,7 +62,7 @@ func New(o Options) (*Runner, error) {
 			return nil, fmt.Errorf("making the runner's folder: %w", err)
 		}
 	}
-	return &Runner{o: o, client: client, next: o.PodCIDR.Masked().Addr().Next()}, nil
+	return &Runner{o: o, client: client, next: o.PodCIDR.Masked().Addr().Next(), index: make(map[string]int)}, nil
 }
 
 // Run starts everything and returns when ctx ends and all processes have ended and their Pods are deleted.
@@ -76,19 +78,90 @@ func (r *Runner) Run(ctx context.Context, deployments []*appsv1.Deployment, serv
 }
 
 func (r *Runner) start(ctx context.Context, g *errgroup.Group, deployments []*appsv1.Deployment) error {
+	r.mu.Lock()
+	r.spawn = func(p *pod) {
+		ctx, cancel := context.WithCancel(ctx)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		p.stop, r.pods = cancel, append(r.pods, p)
+		g.Go(func() error {
+			defer r.forget(p)
+			return p.run(ctx)
+		})
+	}
+	r.mu.Unlock()
 	for _, d := range deployments {
-		for i := range replicas(d) {
-			p, err := r.newPod(d, i)
-			if err != nil {
+		for range replicas(d) {
+			if _, err := r.add(ctx, d); err != nil {
 				return err
 			}
-			if err := r.create(ctx, p); err != nil {
-				return err
-			}
-			g.Go(func() error { return p.run(ctx) })
 		}
 	}
 	return nil
+}
+
+// add a Pod of a Deployment to those that run.
+func (r *Runner) add(ctx context.Context, d *appsv1.Deployment) (*pod, error) {
+	p, err := r.newPod(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.create(ctx, p); err != nil {
+		return nil, err
+	}
+	r.spawn(p)
+	return p, nil
+}
+
+// Replace rolls one Pod as its Deployment does with maxSurge 1: another one is started, under a name and an address of its own,
+// and when that is ready the old one ends in order.
+func (r *Runner) Replace(ctx context.Context, name string) error {
+	r.mu.Lock()
+	i := slices.IndexFunc(r.pods, func(p *pod) bool { return p.object.Name == name })
+	if i < 0 {
+		r.mu.Unlock()
+		return fmt.Errorf("replacing pod %s: the runner has no such pod", name)
+	}
+	old := r.pods[i]
+	r.mu.Unlock()
+	fresh, err := r.add(ctx, old.deployment)
+	if err != nil {
+		return err
+	}
+	if err := until(ctx, func() bool { return fresh.view().Ready }); err != nil {
+		return fmt.Errorf("waiting until pod %s is ready: %w", fresh.object.Name, err)
+	}
+	old.stop()
+	return until(ctx, func() bool { return len(r.named(name)) == 0 })
+}
+
+// until a condition holds, or ctx ends.
+func until(ctx context.Context, condition func() bool) error {
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	held := false
+	_ = every(ctx, probePeriod, func() { // which ends with ctx alone
+		if held = condition(); held {
+			done()
+		}
+	})
+	if !held {
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (r *Runner) named(name string) []*pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.pods), func(p *pod) bool { return p.object.Name != name })
+}
+
+// forget a Pod that has ended.
+func (r *Runner) forget(p *pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods = slices.DeleteFunc(r.pods, func(other *pod) bool { return other == p })
 }
 
 func replicas(d *appsv1.Deployment) int32 {
@@ -134,7 +207,7 @@ func (r *Runner) Signal(name string, sig os.Signal) error {
 }
 
 // newPod makes the Pod object of one replica; run creates it.
-func (r *Runner) newPod(d *appsv1.Deployment, index int32) (*pod, error) {
+func (r *Runner) newPod(d *appsv1.Deployment) (*pod, error) {
 	if len(d.Spec.Template.Spec.Containers) != 1 {
 		return nil, fmt.Errorf("running deployment %s: it has %d containers, the runner can run one", d.Name, len(d.Spec.Template.Spec.Containers))
 	}
@@ -143,15 +216,18 @@ func (r *Runner) newPod(d *appsv1.Deployment, index int32) (*pod, error) {
 	if !ok {
 		return nil, fmt.Errorf("running deployment %s: no program is known for image %s", d.Name, image)
 	}
-	p := &pod{runner: r, binary: binary, ip: r.next.String(), object: &corev1.Pod{
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &pod{runner: r, deployment: d, binary: binary, ip: r.next.String(), object: &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("%s-%d", d.Name, index), Namespace: d.Namespace,
+			Name: fmt.Sprintf("%s-%d", d.Name, r.index[d.Name]), Namespace: d.Namespace,
 			Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations,
 		},
 		Spec: *d.Spec.Template.Spec.DeepCopy(),
 	}}
 	p.object.Spec.NodeName = "local"
 	r.next = r.next.Next()
+	r.index[d.Name]++
 	return p, nil
 }
 
@@ -164,9 +240,6 @@ func (r *Runner) create(ctx context.Context, p *pod) error {
 		return fmt.Errorf("creating pod %s/%s: %w", p.object.Namespace, p.object.Name, err)
 	}
 	p.object = created
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pods = append(r.pods, p)
 	return nil
 }
 

@@ -165,6 +165,14 @@ func TestARenderedDeploymentRunsAsItWouldInACluster(t *testing.T) {
 		return err == nil && ready(*p) && p.Status.ContainerStatuses[0].RestartCount == 1
 	})
 
+	require.NoError(t, r.Replace(ctx, "program-0"))
+	rolled := r.Pods(nil)
+	require.Len(t, rolled, 2)
+	require.Equal(t, []string{"program-1", "program-2"}, []string{rolled[0].Name, rolled[1].Name}, "another Pod has taken its place")
+	require.NotContains(t, []string{view[0].IP, view[1].IP}, rolled[1].IP)
+	require.True(t, rolled[1].Ready)
+	require.ErrorContains(t, r.Replace(ctx, "program-0"), "no such pod")
+
 	stop()
 	require.NoError(t, <-ended)
 	pods, err := client.CoreV1().Pods("runner").List(ctx, metav1.ListOptions{})

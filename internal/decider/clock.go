@@ -8,4 +8,4 @@ type clock struct{ start time.Time }
 
 func newClock() clock { return clock{time.Now()} }
 
-func (c clock) now() time.Time { return c.start.Round(0).Add(time.Since(c.start)) }
+func (c clock) now() time.Time { return c.start.Round(0).Add(step + time.Since(c.start)) }
