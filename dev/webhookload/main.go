@@ -36,7 +36,7 @@ func run(ctx context.Context) error {
 	o := options{}
 	pflag.IntVar(&o.rate, "rate", 500, "Requests a second.")
 	pflag.IntVar(&o.cores, "cores", 1, "Cores that the webhook may use (GOMAXPROCS).")
-	pflag.DurationVar(&o.warmUp, "warm-up", 5*time.Second, "Time before the measurement.")
+	pflag.DurationVar(&o.warmUp, "warm-up", 20*time.Second, "Time before the measurement.")
 	pflag.DurationVar(&o.measure, "measure", 30*time.Second, "Time of the measurement.")
 	pflag.DurationVar(&o.limit, "limit", 5*time.Millisecond, "Most that 99 % of the answers may take.")
 	pflag.Parse()
@@ -73,7 +73,12 @@ func load(ctx context.Context, g *errgroup.Group, o options) error {
 	if err != nil {
 		return err
 	}
+	comparing, enough := context.WithCancel(ctx)
+	alone := make(chan []answer, 1)
+	go func() { alone <- w.compare(comparing) }()
 	answers, err := hook.send(ctx, cases, o.rate, o.measure)
+	enough()
+	compared := <-alone
 	if err != nil {
 		return err
 	}
@@ -81,5 +86,6 @@ func load(ctx context.Context, g *errgroup.Group, o options) error {
 	if err != nil {
 		return err
 	}
-	return report(os.Stdout, o, cases, answers, (after-before)/o.measure.Seconds())
+	m := measured{answers: answers, compared: compared, cores: (after - before) / o.measure.Seconds()}
+	return report(os.Stdout, o, cases, m)
 }

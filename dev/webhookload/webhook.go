@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // webhook is the process under test.
@@ -42,6 +43,23 @@ func newWebhook(https, admin string, pool *x509.CertPool) *webhook {
 type answer struct {
 	took time.Duration // from when the request was due, so that a late start counts
 	err  error
+}
+
+// compare asks the API server itself for the Lease, ten times a second, until ctx ends: what of an answer with a live read is
+// not the webhook's.
+func (w *world) compare(ctx context.Context) (answers []answer) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return answers
+		case <-tick.C:
+		}
+		began := time.Now()
+		_, err := w.leases.Get(context.WithoutCancel(ctx), "decider", metav1.GetOptions{})
+		answers = append(answers, answer{time.Since(began), err})
+	}
 }
 
 // send asks at a steady rate, each case in turn, whatever the answers take. It returns the answers by case.

@@ -39,7 +39,7 @@ func TestTheReportFailsOnSlowAndOnWrongAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			err := report(&out, o, []one{{name: "counts"}}, [][]answer{tt.answers}, 0.2)
+			err := report(&out, o, []one{{name: "counts"}}, measured{answers: [][]answer{tt.answers}, cores: 0.2})
 			require.Contains(t, out.String(), "0.20 cores")
 			if tt.want == "" {
 				require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gpustack.ai/model-deployment-scaler/dev/controlplane"
@@ -33,6 +34,7 @@ const (
 type world struct {
 	dir, kubeconfig string
 	client          dynamic.Interface
+	leases          coordination.LeaseInterface
 	epoch           fence.Epoch
 }
 
@@ -63,6 +65,7 @@ func newWorld(ctx context.Context, g *errgroup.Group) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
+	config.QPS = -1 // no waiting of its own in what is compared
 	if w.client, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
@@ -70,7 +73,8 @@ func newWorld(ctx context.Context, g *errgroup.Group) (*world, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	lease, err := core.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "decider"},
+	w.leases = core.CoordinationV1().Leases("default")
+	lease, err := w.leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "decider"},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("one"), LeaseTransitions: new(int32(1))}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("making a Lease: %w", err)
