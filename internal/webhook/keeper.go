@@ -76,7 +76,7 @@ func (k *keeper) Run(ctx context.Context) error {
 func (k *keeper) loop(ctx context.Context) error {
 	limit := rate.NewLimiter(rate.Every(time.Second), 5)
 	for limit.Wait(ctx) == nil {
-		next := min(checkPeriod, k.settle+time.Second)
+		next := min(checkPeriod, k.settle+time.Second) // in time for an authority that has settled
 		if !k.note(k.pass(ctx)) {
 			next = retryPeriod
 		}
