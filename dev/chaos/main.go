@@ -12,6 +12,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"gpustack.ai/model-deployment-scaler/dev/harness"
 )
 
 func main() {
@@ -25,6 +28,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
+	klog.SetLogger(klog.Logger{}) // that watches break is no news
 	signal.Ignore(syscall.SIGPIPE) // connections break all the time, and a reader of the output that went is no reason to leave processes behind
 	// Signals are never given back: a second Ctrl-C must not cut the orderly end short.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -37,7 +41,7 @@ func code(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil && !errors.Is(err, errBroken):
+	case ctx.Err() != nil && !errors.Is(err, errBroken) && !errors.Is(err, harness.ErrUnclean):
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, err)

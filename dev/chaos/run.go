@@ -74,11 +74,20 @@ func runOn(ctx context.Context, d deciders, results []*result) (err error) {
 		say("%s, %d times: %s", r.name, r.count, r.what)
 		for range r.count {
 			if err := r.once(ctx, w, &seen); err != nil {
-				return err
+				return r.gaveUp(ctx, err)
 			}
 		}
 	}
 	return nil
+}
+
+// gaveUp: what follows on this system was not tried.
+func (r *result) gaveUp(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	r.wrong = append(r.wrong, err)
+	return fmt.Errorf("%s left a system that cannot be tried any further", r.name)
 }
 
 // once injects the fault, and checks everything. It returns an error when it makes no sense to go on.
