@@ -19,7 +19,7 @@ TIMEOUT ?= 20m
 
 .PHONY: help
 help: ## List the targets.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: build $(BIN)/demo ## Scale a simulated model deployment on a real API server: about 3 minutes after the build. KEEP=1 stays up.
@@ -68,7 +68,7 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/p
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint $(TOOLS)/buf ## Lint Go and protobuf.
 	@# Without cgo, as the binaries are built: what they compiled serves the linter too.
-	CGO_ENABLED=0 $(TOOLS)/golangci-lint run ./...
+	CGO_ENABLED=0 $(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf breaking --against api/proto/baseline.binpb
 
