@@ -28,7 +28,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	klog.SetLogger(klog.Logger{}) // that watches break is no news
+	klog.SetLogger(klog.Logger{})  // that watches break is no news
 	signal.Ignore(syscall.SIGPIPE) // connections break all the time, and a reader of the output that went is no reason to leave processes behind
 	// Signals are never given back: a second Ctrl-C must not cut the orderly end short.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -26,9 +26,9 @@ type fault struct {
 // result of a fault.
 type result struct {
 	fault
-	injected, versions, commits int
-	slowest                     time.Duration
-	wrong                       []error
+	injected, versions, commits, leaders, cohorts int
+	slowest                                       time.Duration
+	wrong                                         []error
 }
 
 var began = time.Now()
@@ -131,6 +131,8 @@ func (r *result) check(ctx context.Context, w *world, took time.Duration, seen *
 	}
 	r.versions += now.Versions - seen.Versions
 	r.commits += now.Commits - seen.Commits
+	r.leaders += now.Leaders - seen.Leaders
+	r.cohorts += now.Cohorts - seen.Cohorts
 	*seen = now
 	say("  %s %d of %d: right again after %.1f s, %d commits so far, %d violations", r.name, r.injected, r.count, took.Seconds(), r.commits, len(r.wrong))
 	return nil
@@ -141,12 +143,13 @@ func (r *result) logs(w *world) error { return errors.New(w.Logs(15)) }
 func table(results []*result) {
 	fmt.Println()
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FAULT\tDECIDERS\tINJECTED\tVERSIONS CHECKED\tCOMMITS\tRIGHT AGAIN\tVIOLATIONS")
+	fmt.Fprintln(t, "FAULT\tDECIDERS\tINJECTED\tVERSIONS\tCOMMITS\tNEW LEADERS\tGROWTH AFTER GROWTH\tRIGHT AGAIN\tVIOLATIONS")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%.1f s\t%d\n", r.name, r.deciders, r.injected, r.count, r.versions, r.commits, r.slowest.Seconds(), len(r.wrong))
+		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%d\t%d\t%.1f s\t%d\n", r.name, r.deciders, r.injected, r.count, r.versions, r.commits, r.leaders, r.cohorts, r.slowest.Seconds(), len(r.wrong))
 	}
 	_ = t.Flush() // to the terminal
 	fmt.Println("\nChecked in every version: bounds, ratio bands, steps, counts with their decision, terms and decisions forward,\n" +
 		"one commit a plan (the status held the decision before), the writer held the Lease, no growth past what has no quota.\n" +
+		"NEW LEADERS: that committed. GROWTH AFTER GROWTH: while the status named the one before as not admitted yet.\n" +
 		"RIGHT AGAIN: the longest from the end of an injection until counts were what the load needs.")
 }

@@ -16,6 +16,7 @@ import (
 type Report struct {
 	Versions, Commits int
 	Leaders           int // epochs that committed
+	Cohorts           int // growth that came while the status still named the growth before
 	// Violations are everything that is wrong, in no order.
 	Violations []error
 }
@@ -44,7 +45,11 @@ func (h *History) Check(limits func(name string) Limits) (r Report) {
 			if i > 0 {
 				r.add(h.once(l[commits[i-1].Version], l[c.Version], commits[i-1], c))
 			}
-			r.add(h.admitted(l[c.Version], c, stored))
+			past, err := h.admitted(l[c.Version], c, stored)
+			r.add(err)
+			if past {
+				r.Cohorts++
+			}
 			stored[c.String()] = l[c.Version].seen
 		}
 	}
@@ -98,18 +103,18 @@ func (h *History) once(earlier, v version[target.Deployment], before, c Commit) 
 	return err
 }
 
-// admitted checks that nothing grew past growth that had no quota since it was stored.
-func (h *History) admitted(v version[target.Deployment], c Commit, stored map[string]time.Time) error {
+// admitted checks that nothing grew past growth that had no quota since it was stored, and says whether there was such.
+func (h *History) admitted(v version[target.Deployment], c Commit, stored map[string]time.Time) (past bool, err error) {
 	status, at := h.status(v)
 	if c.Kind != fence.CommitUp || status == nil || status.PendingCohort == nil || h.scalers.missing(at, v.number) {
-		return nil
+		return false, nil
 	}
 	cohort := status.PendingCohort
 	from, known := stored[cohort.DecisionID]
 	if !known || h.sources.Admitted(v.object.Name, cohort.TargetVector, from, v.seen) {
-		return nil
+		return known, nil
 	}
-	return fmt.Errorf("version %d of %s: decision %s grew past cohort %s of %v, which was not admitted", v.number, v.object.Name, c.DecisionID, cohort.DecisionID, cohort.TargetVector)
+	return true, fmt.Errorf("version %d of %s: decision %s grew past cohort %s of %v, which was not admitted", v.number, v.object.Name, c.DecisionID, cohort.DecisionID, cohort.TargetVector)
 }
 
 // status of the owner of a target's version, as it was stored then.
