@@ -106,7 +106,9 @@ func (r *readings) putPast(shard string, o observe.RoleObservation, arrived time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, wanted := r.byKey[o.Key]; wanted && len(r.past[o.Key]) < maxPast {
-		r.past[o.Key] = append(r.past[o.Key], reading{observation: o, arrived: arrived, shard: shard})
+		key := o.Key
+		o.Key = observe.RoleKey{} // what is kept of a hundred thousand must not each have its own copy of the names
+		r.past[key] = append(r.past[key], reading{observation: o, arrived: arrived, shard: shard})
 	}
 }
 
@@ -117,8 +119,11 @@ func (r *readings) pastOf(s *target.Snapshot, now time.Time) map[string][]observ
 	found := make(map[string][]observe.RoleObservation)
 	for _, role := range s.Roles {
 		var list []observe.RoleObservation
-		for _, past := range r.past[keyOf(s, role.Name)] {
-			list = append(list, past.current(now))
+		key := keyOf(s, role.Name)
+		for _, past := range r.past[key] {
+			o := past.current(now)
+			o.Key = key
+			list = append(list, o)
 		}
 		if len(list) > 0 {
 			slices.SortStableFunc(list, func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) })
