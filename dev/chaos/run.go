@@ -150,6 +150,6 @@ func table(results []*result) {
 	_ = t.Flush() // to the terminal
 	fmt.Println("\nChecked in every version: bounds, ratio bands, steps, counts with their decision, terms and decisions forward,\n" +
 		"one commit a plan (the status held the decision before), the writer held the Lease, no growth past what has no quota.\n" +
-		"NEW LEADERS: that committed. GROWTH AFTER GROWTH: while the status named the one before as not admitted yet.\n" +
+		"NEW LEADERS: that committed. GROWTH AFTER GROWTH: of which the one before had to have quota.\n" +
 		"RIGHT AGAIN: the longest from the end of an injection until counts were what the load needs.")
 }

@@ -16,7 +16,7 @@ import (
 type Report struct {
 	Versions, Commits int
 	Leaders           int // epochs that committed
-	Cohorts           int // growth that came while the status still named the growth before
+	Cohorts           int // growth that followed growth which was not taken back
 	// Violations are everything that is wrong, in no order.
 	Violations []error
 }
@@ -38,19 +38,18 @@ func (h *History) Check(limits func(name string) Limits) (r Report) {
 		r.add(err)
 		r.Versions += len(versions)
 		r.Commits += len(commits)
-		stored := make(map[string]time.Time)
+		var last growth
 		for i, c := range commits {
 			epochs[c.Epoch] = true
 			r.add(h.leads(l[c.Version], c))
 			if i > 0 {
 				r.add(h.once(l[commits[i-1].Version], l[c.Version], commits[i-1], c))
 			}
-			past, err := h.admitted(l[c.Version], c, stored)
-			r.add(err)
-			if past {
+			if c.Kind == fence.CommitUp && last.term == c.Term {
 				r.Cohorts++
+				r.add(h.admitted(last, l[c.Version-1].object, l[c.Version], c))
 			}
-			stored[c.String()] = l[c.Version].seen
+			last = last.after(l[c.Version], c)
 		}
 	}
 	r.Leaders = len(epochs)
@@ -103,18 +102,34 @@ func (h *History) once(earlier, v version[target.Deployment], before, c Commit) 
 	return err
 }
 
-// admitted checks that nothing grew past growth that had no quota since it was stored, and says whether there was such.
-func (h *History) admitted(v version[target.Deployment], c Commit, stored map[string]time.Time) (past bool, err error) {
-	status, at := h.status(v)
-	if c.Kind != fence.CommitUp || status == nil || status.PendingCohort == nil || h.scalers.missing(at, v.number) {
-		return false, nil
+// growth is the latest commit that raised counts and was not taken back; without a term there is none.
+type growth struct {
+	term   int64
+	vector workerv1.Vector
+	stored time.Time
+}
+
+func (g growth) after(v version[target.Deployment], c Commit) growth {
+	switch c.Kind {
+	case fence.CommitUp, fence.CommitAcquire:
+		return growth{c.Term, Vector(v.object), v.seen}
+	case fence.CommitRollback:
+		return growth{}
 	}
-	cohort := status.PendingCohort
-	from, known := stored[cohort.DecisionID]
-	if !known || h.sources.Admitted(v.object.Name, cohort.TargetVector, from, v.seen) {
-		return known, nil
+	return g
+}
+
+// admitted checks that nothing grew past growth that had no quota since it was stored, whatever a status says. What was removed
+// since is not asked for.
+func (h *History) admitted(g growth, before target.Deployment, v version[target.Deployment], c Commit) error {
+	left := Vector(before)
+	for role, count := range left {
+		left[role] = min(count, g.vector[role])
 	}
-	return true, fmt.Errorf("version %d of %s: decision %s grew past cohort %s of %v, which was not admitted", v.number, v.object.Name, c.DecisionID, cohort.DecisionID, cohort.TargetVector)
+	if h.sources.Admitted(v.object.Name, left, g.stored, v.seen) {
+		return nil
+	}
+	return fmt.Errorf("version %d of %s: decision %s grew past %v, which was not admitted", v.number, v.object.Name, c.DecisionID, left)
 }
 
 // status of the owner of a target's version, as it was stored then.

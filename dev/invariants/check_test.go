@@ -87,7 +87,7 @@ func TestAHistoryIsHeldAgainstLeaseAndStatus(t *testing.T) {
 		}, "does not count on from"},
 		"growth past what has no quota": {func(h *orderlyHistory) {
 			h.admitted = false
-			h.status(5, "l-0.1.up", &workerv1.PendingCohort{DecisionID: "l-0.1.up"})
+			h.status(5, "l-0.1.up", nil) // whatever it says
 			h.grow(6, "l-0.2.up")
 		}, "was not admitted"},
 		"a status that was not seen, because the watch broke": {func(h *orderlyHistory) {
