@@ -62,7 +62,7 @@ func LoadConfig(kubeconfig string) (*rest.Config, error) {
 }
 
 // NewClient makes a client in the given version of our API group; an empty one is found out. It fails with ErrUnfit when the
-// scaler's CRD is absent or lacks status fields that the decider remembers with (D49).
+// scaler's CRD is absent or lacks fields that the decider needs (D49).
 func NewClient(ctx context.Context, config *rest.Config, version string) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -130,24 +130,27 @@ func installedVersion(t *testing.T) map[string]any {
 	return versions[0].(map[string]any)
 }
 
-func TestStatusFieldsThatACRDLacksAreNamed(t *testing.T) {
-	status := []string{"schema", "openAPIV3Schema", "properties", "status"}
+func TestFieldsThatACRDLacksAreNamed(t *testing.T) {
+	properties := []string{"schema", "openAPIV3Schema", "properties"}
 	for name, c := range map[string]struct {
 		remove  [][]string
 		missing []string
 	}{
 		"the shipped CRD lacks none": {nil, nil},
-		"two fields of an older release": {
-			[][]string{{"properties", "exhaustion"}, {"properties", "roles", "items", "properties", "panicUntil"}},
-			[]string{"status.exhaustion", "status.roles[].panicUntil"}},
-		"the whole status": {[][]string{{}}, []string{"status"}},
+		"fields of an older release": {
+			[][]string{
+				{"status", "properties", "exhaustion"}, {"status", "properties", "roles", "items", "properties", "panicUntil"},
+				{"spec", "properties", "behavior", "properties", "scaleDown", "properties", "stepPolicy"},
+			},
+			[]string{"spec.behavior.scaleDown.stepPolicy", "status.exhaustion", "status.roles[].panicUntil"}},
+		"the whole status": {[][]string{{"status"}}, []string{"status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			version := installedVersion(t)
 			for _, path := range c.remove {
-				unstructured.RemoveNestedField(version, append(append([]string(nil), status...), path...)...)
+				unstructured.RemoveNestedField(version, append(append([]string(nil), properties...), path...)...)
 			}
-			require.Equal(t, c.missing, missingStatus(version))
+			require.Equal(t, c.missing, missingFrom(version))
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// checkScalerCRD refuses a CRD of scalers whose status would silently lose part of the memory (D49).
+// checkScalerCRD refuses a CRD of scalers that would silently lose part of a policy, or of the memory in the status (D49).
 func checkScalerCRD(ctx context.Context, client dynamic.Interface) error {
 	name := workerv1.Resource + "." + workerv1.GroupName
 	crd, err := client.Resource(crdResource).Get(ctx, name, metav1.GetOptions{})
@@ -38,18 +38,25 @@ func checkScalerCRD(ctx context.Context, client dynamic.Interface) error {
 		if version["served"] != true {
 			continue
 		}
-		if missing := missingStatus(version); len(missing) > 0 {
-			return fmt.Errorf("%w: CustomResourceDefinition %s, version %v, lacks status fields that the decider remembers with: %s; apply this release's CRDs",
+		if missing := missingFrom(version); len(missing) > 0 {
+			return fmt.Errorf("%w: CustomResourceDefinition %s, version %v, lacks fields that the decider needs: %s; apply this release's CRDs",
 				ErrUnfit, name, version["name"], strings.Join(missing, ", "))
 		}
 	}
 	return nil
 }
 
-// missingStatus lists the fields of our status that a version's schema would prune.
-func missingStatus(version map[string]any) []string {
-	status, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties", "status")
-	missing := missingFields(reflect.TypeFor[workerv1.ModelDeploymentScalerStatus](), status, "status")
+// missingFrom lists the fields of our spec and status that a version's schema would prune.
+func missingFrom(version map[string]any) []string {
+	properties, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema", "properties")
+	var missing []string
+	for name, t := range map[string]reflect.Type{
+		"spec":   reflect.TypeFor[workerv1.ModelDeploymentScalerSpec](),
+		"status": reflect.TypeFor[workerv1.ModelDeploymentScalerStatus](),
+	} {
+		node, _ := properties[name].(map[string]any)
+		missing = append(missing, missingFields(t, node, name)...)
+	}
 	slices.Sort(missing)
 	return missing
 }
