@@ -13,8 +13,10 @@ import (
 func main() {
 	keep := flag.Bool("keep", false, "stay up after the script, until Ctrl-C, to look around")
 	flag.Parse()
-	// Signals are never given back: a second Ctrl-C must not cut the orderly end short, nor a reader of the output that went.
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// A reader of the output that went must not leave processes behind, nor may any connection that breaks end the demo.
+	signal.Ignore(syscall.SIGPIPE)
+	// Signals are never given back: a second Ctrl-C must not cut the orderly end short.
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, func() { fmt.Fprintln(os.Stderr, "\nStopping everything; this takes a few seconds.") })
 	os.Exit(code(run(ctx, newScreen(os.Stdout), *keep)))
 }
