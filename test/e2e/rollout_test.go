@@ -21,7 +21,7 @@ func TestARolloutOfDecidersHandsOverInOrder(t *testing.T) {
 	s.scale(policy{name: "chat", target: "chat", mode: workerv1.ModeActive, min: 1, max: 5, step: 1})
 	term := s.bound("chat", "chat")
 	record := s.record("chat")
-	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(20, 200, 120)) // 40 requests at a time: 5 replicas
+	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(12, 200, 120)) // 24 requests at a time: 3 replicas
 	s.eventually("the ramp has begun", func() bool { return s.replicas("chat") == 2 })
 
 	before := s.lease()
@@ -39,7 +39,7 @@ func TestARolloutOfDecidersHandsOverInOrder(t *testing.T) {
 		require.True(t, p.Ready)
 		require.Zero(t, p.Restarts)
 	}
-	s.eventually("the ramp goes on to its end", func() bool { return s.replicas("chat") == 5 })
+	s.eventually("the ramp goes on to its end", func() bool { return s.replicas("chat") == 3 })
 	require.Equal(t, term, s.bound("chat", "chat"), "the binding outlives the rollout")
 	record.orderly(1, 5, 1)
 }
