@@ -30,7 +30,8 @@ test: verify build $(TOOLS)/gotestsum ## Run everything: checks, unit tests with
 	@[ -n "$(RACE)" ] || echo "note: no C compiler found, so the tests run without the race detector"
 	# With the flags of the build, so that Kubernetes is compiled once; ./... would vet more than ours.
 	cd devcluster && CGO_ENABLED=0 ../$(TOOLS)/gotestsum --format pkgname --jsonfile ../$(BIN)/devcluster.json -- -trimpath -timeout $(TIMEOUT) ./e2e ./internal/cluster
-	CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -timeout $(TIMEOUT) ./...
+	# The end-to-end tests take longest and mostly wait: they go first, beside the others.
+	CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./...
 	@echo "The ten slowest tests:"
 	@cat $(BIN)/devcluster.json $(BIN)/test.json | $(TOOLS)/gotestsum tool slowest --threshold 1s --num 10
 	@echo "All of it:"
