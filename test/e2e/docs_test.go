@@ -47,8 +47,8 @@ func (s *stage) theGoClientOfTheDocsRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, run.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
+	cancel()
+	_ = run.Wait() // killed; errs is whole only now
 	require.NoError(t, err, errs.String())
 	require.Regexp(t, `^chat server 1 -> \d+ \w+\n$`, line)
-	cancel()
-	_ = run.Wait() // killed
 }
