@@ -28,21 +28,14 @@ demo: build $(BIN)/demo ## Scale a simulated model deployment on a real API serv
 .PHONY: test
 test: verify build $(TOOLS)/gotestsum ## Run everything: checks, unit tests with -race, devcluster's tests and the e2e suite on a real API server.
 	@[ -n "$(RACE)" ] || echo "note: no C compiler found, so the tests run without the race detector"
-	@$(MAKE) --no-print-directory -j2 test-devcluster test-module
+	# With the flags of the build, so that Kubernetes is compiled once; ./... would vet more than ours.
+	cd devcluster && CGO_ENABLED=0 ../$(TOOLS)/gotestsum --format pkgname --jsonfile ../$(BIN)/devcluster.json -- -trimpath -timeout $(TIMEOUT) ./e2e ./internal/cluster
+	# The end-to-end tests take longest and mostly wait: they go first, beside the others.
+	CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./...
 	@echo "The ten slowest tests:"
 	@cat $(BIN)/devcluster.json $(BIN)/test.json | $(TOOLS)/gotestsum tool slowest --threshold 1s --num 10
 	@echo "All of it:"
 	@$(TOOLS)/gotestsum --format none --raw-command -- cat $(BIN)/devcluster.json $(BIN)/test.json
-
-.PHONY: test-devcluster
-test-devcluster:
-	@# With the flags of the build, so that Kubernetes is compiled once; ./... would vet more than ours.
-	cd devcluster && CGO_ENABLED=0 ../$(TOOLS)/gotestsum --format pkgname --jsonfile ../$(BIN)/devcluster.json -- -trimpath -timeout $(TIMEOUT) ./e2e ./internal/cluster
-
-.PHONY: test-module
-test-module:
-	@# What starts control planes takes longest and mostly waits: it goes first, beside the others.
-	CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./test/manifests ./test/ownership ./...
 
 ##@ Build
 
