@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"gpustack.ai/model-deployment-scaler/dev/measure"
 )
 
 // options say how large the fleet is and how long it is looked at.
@@ -23,15 +21,7 @@ type options struct {
 	measure  time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "fleetload: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("fleetload", run) }
 
 func run(ctx context.Context) error {
 	o := options{}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"gpustack.ai/model-deployment-scaler/dev/measure"
 )
 
 // enginesArgument makes this program the engines' process.
@@ -30,15 +30,7 @@ type options struct {
 	more     []string // flags of the sampler
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "samplerload: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("samplerload", run) }
 
 func run(ctx context.Context) error {
 	o := options{}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+
+	"gpustack.ai/model-deployment-scaler/dev/measure"
 )
 
 // options say how much is asked and what an answer may take.
@@ -22,15 +22,7 @@ type options struct {
 	limit   time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "webhookload: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("webhookload", run) }
 
 func run(ctx context.Context) error {
 	o := options{}
