@@ -16,7 +16,7 @@ func (s *Source) Server(peer func(*x509.Certificate) error) *tls.Config {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			m := s.current.Load()
 			if m.cert == nil {
-				return nil, errors.New("no serving certificate was given")
+				return nil, errors.New("there is no certificate to serve yet")
 			}
 			c := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*m.cert}, NextProtos: []string{"h2", "http/1.1"}}
 			if peer != nil {

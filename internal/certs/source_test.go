@@ -1,14 +1,20 @@
 package certs
 
 import (
+	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -159,12 +165,70 @@ func TestACertificateCanBeHandedOver(t *testing.T) {
 	url := serve(t, s.Server(nil))
 	require.Error(t, get(url, client.Client(serverName)), "nothing is served yet")
 
-	require.NoError(t, s.Use(first, key))
+	require.NoError(t, s.Use(first, key, nil))
 	require.NoError(t, get(url, client.Client(serverName)))
-	require.Error(t, s.Use(second, key), "the key is another one's")
+	require.Error(t, s.Use(second, key, nil), "the key is another one's")
 	require.Equal(t, first, s.Cert(), "the old pair stays")
-	require.NoError(t, s.Use(second, otherKey))
+	require.NoError(t, s.Use(second, otherKey, nil))
 	require.Equal(t, second, s.Cert())
 	require.NoError(t, get(url, client.Client(serverName)))
 	require.False(t, s.NotAfter().IsZero())
+}
+
+func TestAuthoritiesAreHandedOverWithTheCertificate(t *testing.T) {
+	before, after := authority(t), authority(t)
+	server, _ := leaf(t, before, serverName)
+	url := serve(t, server.Server(AllowNames(clientName)))
+	cert, key, err := before.Leaf(clientName)
+	require.NoError(t, err)
+	s := Empty(zap.NewNop())
+	require.Error(t, s.Use(nil, nil, before.PEM), "no certificate")
+	require.ErrorContains(t, get(url, s.Client(serverName)), "unknown authority", "without authorities nobody is trusted, not the system's")
+	require.NoError(t, s.Use(cert, key, nil))
+	require.ErrorContains(t, get(url, s.Client(serverName)), "unknown authority")
+	require.ErrorContains(t, s.Use(cert, key, []byte("garbage")), "no certificate in it")
+	require.NoError(t, s.Use(cert, key, slices.Concat(after.PEM, before.PEM)))
+	require.NoError(t, get(url, s.Client(serverName)))
+	require.NoError(t, s.Use(cert, key, after.PEM))
+	require.ErrorContains(t, get(url, s.Client(serverName)), "unknown authority", "an authority that is gone is forgotten")
+}
+
+func TestFilesThatComeLaterAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := authority(t)
+		core, logs := observer.New(zap.WarnLevel)
+		dir := t.TempDir()
+		s, err := Await(filesIn(dir), zap.New(core))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+
+		synctest.Wait()
+		require.ErrorContains(t, s.Check(), "waiting for certificates")
+		require.ErrorContains(t, s.Check(), filepath.Join(dir, "tls.crt"))
+		require.Error(t, s.VerifyClient([]*x509.Certificate{parse(t, a.PEM)}), "nobody is trusted yet")
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, logs.FilterMessageSnippet("waiting for certificates").Len())
+
+		require.NoError(t, a.WriteLeaf(dir, serverName))
+		require.ErrorContains(t, s.Check(), "about to be read")
+		time.Sleep(awaitInterval)
+		synctest.Wait()
+		require.NoError(t, s.Check())
+		require.NotEmpty(t, s.Cert())
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	_, err := Await(Files{Cert: "tls.crt"}, zap.NewNop())
+	require.ErrorContains(t, err, "needs its key")
+}
+
+func TestAMetricTellsWhenTheCertificateEnds(t *testing.T) {
+	s := Empty(zap.NewNop())
+	require.Zero(t, testutil.ToFloat64(s.Expiry("end")))
+	cert, key, err := authority(t).Leaf(serverName)
+	require.NoError(t, err)
+	require.NoError(t, s.Use(cert, key, nil))
+	require.InDelta(t, s.NotAfter().Unix(), testutil.ToFloat64(s.Expiry("end")), 0)
 }

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-
-	"gpustack.ai/model-deployment-scaler/internal/certs/authority"
 )
 
 // configurationName is that of both webhook configurations.
@@ -109,7 +107,7 @@ func (f registered) hold(bundle []byte) bool {
 func (f registered) accepts(cert []byte) (err error) {
 	for _, r := range f {
 		for _, hook := range r.webhooks {
-			if cause := authority.Verify(hook.ClientConfig.CABundle, cert, host(hook.ClientConfig), time.Now()); cause != nil {
+			if cause := purpose(host(hook.ClientConfig)).Verify(hook.ClientConfig.CABundle, cert, time.Now()); cause != nil {
 				err = errors.Join(err, fmt.Errorf("webhook %s: %w", hook.Name, cause))
 			}
 		}

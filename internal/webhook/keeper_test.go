@@ -19,6 +19,7 @@ import (
 
 	"gpustack.ai/model-deployment-scaler/dev/testcluster"
 	"gpustack.ai/model-deployment-scaler/internal/certs/authority"
+	"gpustack.ai/model-deployment-scaler/internal/certs/keep"
 )
 
 const (
@@ -80,14 +81,14 @@ func (k *keeping) secret() authority.Kept {
 	k.Helper()
 	s, err := k.core.CoreV1().Secrets(k.namespace).Get(k.Context(), secretName, metav1.GetOptions{})
 	require.NoError(k, err)
-	return authority.Kept{Authorities: s.Data["ca.crt"], AuthorityKey: s.Data["ca.key"], Cert: s.Data["tls.crt"], Key: s.Data["tls.key"]}
+	return authority.Kept{Authorities: s.Data["ca.crt"], AuthorityKey: s.Data["ca.key"], Leaves: []authority.Leaf{keep.LeafOf(s)}}
 }
 
 // put replaces what is kept, as time would.
 func (k *keeping) put(kept authority.Kept) {
 	k.Helper()
 	data, err := json.Marshal(map[string]any{"data": map[string]any{
-		"ca.crt": kept.Authorities, "ca.key": kept.AuthorityKey, "tls.crt": kept.Cert, "tls.key": kept.Key}})
+		"ca.crt": kept.Authorities, "ca.key": kept.AuthorityKey, "tls.crt": kept.Leaves[0].Cert, "tls.key": kept.Leaves[0].Key}})
 	require.NoError(k, err)
 	_, err = k.core.CoreV1().Secrets(k.namespace).Patch(k.Context(), secretName, types.MergePatchType, data, metav1.PatchOptions{})
 	require.NoError(k, err)
@@ -115,12 +116,12 @@ func (k *keeping) agreed(copies []*keeper) bool {
 	k.Helper()
 	kept := k.secret()
 	for _, c := range copies {
-		if c.check() != nil || string(c.source.Cert()) != string(kept.Cert) {
+		if c.check() != nil || string(c.source.Cert()) != string(kept.Leaves[0].Cert) {
 			return false
 		}
 	}
 	for _, bundle := range k.bundles() {
-		if bundle != string(kept.Authorities) || authority.Verify([]byte(bundle), kept.Cert, serviceHost, time.Now()) != nil {
+		if bundle != string(kept.Authorities) || purpose(serviceHost).Verify([]byte(bundle), kept.Leaves[0].Cert, time.Now()) != nil {
 			return false
 		}
 	}
@@ -142,7 +143,7 @@ func (k *keeping) aged(days time.Duration) authority.Kept {
 	require.NoError(k, err)
 	cert, key, err := a.Leaf([]string{serviceHost}, authority.Validity{From: time.Now().Add(-day), Until: time.Now().Add(89 * day)}, x509.ExtKeyUsageServerAuth)
 	require.NoError(k, err)
-	return authority.Kept{Authorities: a.PEM, AuthorityKey: a.KeyPEM, Cert: cert, Key: key}
+	return authority.Kept{Authorities: a.PEM, AuthorityKey: a.KeyPEM, Leaves: []authority.Leaf{{Cert: cert, Key: key}}}
 }
 
 func TestCopiesAgreeOnTheirCertificates(t *testing.T) {
@@ -178,12 +179,12 @@ func TestCopiesAgreeOnTheirCertificates(t *testing.T) {
 	k.put(old)
 	k.eventually("the new authority is trusted, the old leaf served", func() bool {
 		kept := k.secret()
-		return count(kept.Authorities) == 2 && string(kept.Cert) == string(old.Cert) && k.agreed(copies)
+		return count(kept.Authorities) == 2 && kept.Leaves[0].Equal(old.Leaves[0]) && k.agreed(copies)
 	})
 	trusted := time.Now()
 	k.eventually("the new authority signs", func() bool {
 		kept := k.secret()
-		return string(kept.Cert) != string(old.Cert) && count(kept.Authorities) == 2 && k.agreed(copies)
+		return !kept.Leaves[0].Equal(old.Leaves[0]) && count(kept.Authorities) == 2 && k.agreed(copies)
 	})
 	require.Greater(t, time.Since(trusted), k.settle/2, "not before it has settled")
 

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
@@ -47,7 +46,7 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 	if err != nil {
 		return fmt.Errorf("listening on --https-address %s: %w", o.HTTPSAddress, err)
 	}
-	p.Registry.MustRegister(expiry(supplied.source))
+	p.Registry.MustRegister(supplied.source.Expiry("mds_webhook_certificate_expiry_timestamp_seconds"))
 	p.Health.AddReady("certificate", supplied.check)
 	p.Log.Info("serving admission reviews", zap.Stringer("address", listener.Addr()), zap.String("decider", o.DeciderUsername))
 	s := &service{health: p.Health, linger: o.linger, listener: listener}
@@ -78,17 +77,6 @@ func supplyOf(config *rest.Config, o *Options, log *zap.Logger) (*supply, error)
 		return nil, err
 	}
 	return &supply{source, source.Run, source.Check}, nil
-}
-
-func expiry(source *certs.Source) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "mds_webhook_certificate_expiry_timestamp_seconds", Help: "When the certificate that is served expires, in seconds since 1970; 0 without one.",
-	}, func() float64 {
-		if source.NotAfter().IsZero() {
-			return 0
-		}
-		return float64(source.NotAfter().Unix())
-	})
 }
 
 func newServer(log *zap.Logger, source *certs.Source, handler http.Handler) *http.Server {

@@ -2,5 +2,5 @@
 // that makes its own keeps, and Kept.Renew what becomes of it as time passes.
 //
 // It knows neither clock nor files nor cluster: times come in, PEM goes out. Who keeps the result, and tells whoever verifies,
-// is the caller's business: package webhook keeps it in a Secret.
+// is the business of package keep and its callers.
 package authority

@@ -20,47 +20,94 @@ const (
 	skew = time.Hour
 )
 
-// Kept is what copies of a program share that makes its own certificates, all PEM.
+// Kept is what a program keeps that makes its own certificates, all PEM.
 type Kept struct {
-	// Authorities are to be trusted, newest first. Each stays until it has expired, because a copy may still serve a leaf
-	// of it, and somebody verify with it.
+	// Authorities are to be trusted, newest first. An older one stays until nobody serves a leaf of it, or it has expired.
 	Authorities []byte
 	// AuthorityKey is that of the newest, which signs. The keys of the others are gone.
 	AuthorityKey []byte
-	// Cert and Key are served, by all copies.
-	Cert, Key []byte
+	// Leaves are served, one for each purpose.
+	Leaves []Leaf
 }
+
+// Leaf is a certificate with its key, both PEM.
+type Leaf struct{ Cert, Key []byte }
+
+// Purpose of a leaf: the names that it is for, of which the first is its subject, too, and what it may be used as.
+type Purpose struct {
+	Names []string
+	Usage []x509.ExtKeyUsage
+}
+
+// Reach is how far what was renewed last has got.
+type Reach int
+
+const (
+	// Unknown says that somebody who verifies may not know all the authorities yet.
+	Unknown Reach = iota
+	// Known says that whoever verifies knows all the authorities, so that the newest may sign.
+	Known
+	// Served says that the leaves are known to be the only ones that are served.
+	Served
+)
 
 // Equal says whether both are the same, byte by byte.
 func (k Kept) Equal(o Kept) bool {
-	return bytes.Equal(k.Authorities, o.Authorities) && bytes.Equal(k.AuthorityKey, o.AuthorityKey) &&
-		bytes.Equal(k.Cert, o.Cert) && bytes.Equal(k.Key, o.Key)
+	return bytes.Equal(k.Authorities, o.Authorities) && bytes.Equal(k.AuthorityKey, o.AuthorityKey) && slices.EqualFunc(k.Leaves, o.Leaves, Leaf.Equal)
 }
 
+// Equal says whether both are the same, byte by byte.
+func (l Leaf) Equal(o Leaf) bool { return bytes.Equal(l.Cert, o.Cert) && bytes.Equal(l.Key, o.Key) }
+
 // Renew returns what to keep from now on: the same, while nothing is due. The zero value, and what cannot be read, is made
-// anew. A leaf for other names than these is replaced at once.
+// anew. A leaf that is not for its purpose is replaced at once.
 //
-// A new authority joins those to be trusted, and the old leaf goes on being served. Only when settled says that whoever
-// verifies has known the newest authority for long enough does it sign the leaf; not before, unless there is no leaf to serve
-// meanwhile. So at no time is a leaf served that somebody cannot verify yet.
-func (k Kept) Renew(now time.Time, names []string, settled bool) (Kept, error) {
-	if len(names) == 0 {
-		return k, errors.New("renewing certificates: there is no name to make one for")
+// A new authority joins those to be trusted, and the old leaves go on being served. Only when it is Known does it sign; not
+// before, unless there is no leaf to serve meanwhile. So at no time is a leaf served that somebody cannot verify yet. When the
+// leaves of the newest authority alone are Served, the older ones are dropped.
+func (k Kept) Renew(now time.Time, purposes []Purpose, reach Reach) (Kept, error) {
+	if len(purposes) == 0 || slices.ContainsFunc(purposes, func(p Purpose) bool { return len(p.Names) == 0 || len(p.Usage) == 0 }) {
+		return k, errors.New("renewing certificates: there is no name, or no use, to make one for")
 	}
 	trusted := usable(parseAll(k.Authorities), now)
 	signer, err := k.signer(trusted)
 	if err != nil || due(signer.cert, now) || now.Before(signer.cert.NotBefore) {
-		if signer, err = New("authority of "+names[0], Validity{now.Add(-skew), now.Add(authorityLife)}); err != nil {
+		if signer, err = New("authority of "+purposes[0].Names[0], Validity{now.Add(-skew), now.Add(authorityLife)}); err != nil {
 			return k, err
 		}
-		trusted, settled = slices.Insert(trusted, 0, signer.cert), false
+		trusted, reach = slices.Insert(trusted, 0, signer.cert), Unknown
 	}
-	next := Kept{Authorities: bundle(trusted), AuthorityKey: signer.KeyPEM, Cert: k.Cert, Key: k.Key}
-	if k.leafStays(now, names, trusted, settled) {
-		return next, nil
+	next := Kept{AuthorityKey: signer.KeyPEM, Leaves: make([]Leaf, len(purposes))}
+	copy(next.Leaves, k.Leaves)
+	for i, p := range purposes {
+		if next.Leaves[i].stays(now, p, trusted, reach) {
+			continue
+		}
+		reach = min(reach, Known)
+		if next.Leaves[i], err = signer.renewed(p, now); err != nil {
+			return k, err
+		}
 	}
-	next.Cert, next.Key, err = signer.Leaf(names, Validity{now.Add(-skew), now.Add(leafLife)}, x509.ExtKeyUsageServerAuth)
-	return next, err
+	if reach == Served {
+		trusted = trusted[:1]
+	}
+	next.Authorities = bundle(trusted)
+	return next, nil
+}
+
+// Lingering says whether older authorities are still trusted although the newest has signed all leaves.
+func (k Kept) Lingering() bool {
+	trusted := parseAll(k.Authorities)
+	return len(trusted) > 1 && !slices.ContainsFunc(k.Leaves, func(l Leaf) bool {
+		found := parseAll(l.Cert)
+		return len(found) == 0 || !Signed(k.Authorities, found[0])
+	})
+}
+
+// Signed says whether the newest authority of a bundle has signed a leaf.
+func Signed(bundle []byte, leaf *x509.Certificate) bool {
+	trusted := parseAll(bundle)
+	return len(trusted) > 0 && leaf.CheckSignatureFrom(trusted[0]) == nil
 }
 
 // signer is the newest authority; an error when there is none, or not its key.
@@ -71,35 +118,44 @@ func (k Kept) signer(trusted []*x509.Certificate) (*Authority, error) {
 	return Parse(bundle(trusted[:1]), k.AuthorityKey)
 }
 
-// leafStays says whether the leaf can be served, and should be.
-func (k Kept) leafStays(now time.Time, names []string, trusted []*x509.Certificate, settled bool) bool {
-	pair, err := tls.X509KeyPair(k.Cert, k.Key)
-	if err != nil || verify(pair.Leaf, trusted, names, now) != nil {
+func (a *Authority) renewed(p Purpose, now time.Time) (l Leaf, err error) {
+	l.Cert, l.Key, err = a.Leaf(p.Names, Validity{now.Add(-skew), now.Add(leafLife)}, p.Usage...)
+	return l, err
+}
+
+// stays says whether a leaf can be served, and should be.
+func (l Leaf) stays(now time.Time, p Purpose, trusted []*x509.Certificate, reach Reach) bool {
+	pair, err := tls.X509KeyPair(l.Cert, l.Key)
+	if err != nil || p.verify(pair.Leaf, trusted, now) != nil {
 		return false
 	}
 	if pair.Leaf.CheckSignatureFrom(trusted[0]) == nil {
 		return !due(pair.Leaf, now)
 	}
-	return !settled
+	return reach == Unknown
 }
 
-// Verify says why a client that trusts the bundle would not accept the certificate for a name; nil when it would.
-func Verify(bundle, cert []byte, name string, now time.Time) error {
+// Verify says why a peer that trusts the bundle would not accept the certificate for the purpose; nil when it would.
+func (p Purpose) Verify(bundle, cert []byte, now time.Time) error {
 	certs := parseAll(cert)
 	if len(certs) == 0 {
 		return errors.New("verifying a certificate: there is none")
 	}
-	return verify(certs[0], parseAll(bundle), []string{name}, now)
+	return p.verify(certs[0], parseAll(bundle), now)
 }
 
-func verify(leaf *x509.Certificate, trusted []*x509.Certificate, names []string, now time.Time) error {
+// verify for every name and every use: one of them is not enough.
+func (p Purpose) verify(leaf *x509.Certificate, trusted []*x509.Certificate, now time.Time) error {
 	roots := x509.NewCertPool()
 	for _, cert := range trusted {
 		roots.AddCert(cert)
 	}
-	for _, name := range names {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now}); err != nil {
-			return fmt.Errorf("verifying a certificate for %s: %w", name, err)
+	for _, name := range p.Names {
+		for _, usage := range p.Usage {
+			o := x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}
+			if _, err := leaf.Verify(o); err != nil {
+				return fmt.Errorf("verifying a certificate for %s: %w", name, err)
+			}
 		}
 	}
 	return nil
