@@ -21,7 +21,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-var wantedPasses = flag.Int("passes", 20_000, "random passes to plan at least; make soak plans 1,000,000")
+var wantedPasses = flag.Int("passes", 5_000, "random passes to plan at least; make soak plans 1,000,000")
 
 // Random policies, observations and events, pass after pass, in the world of the scenarios. Every decision keeps the promises
 // that hold whatever happens. What fails is shrunk by rapid and repeated from testdata/rapid.
