@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -24,7 +25,7 @@ func killBetween(ctx context.Context, w *world) error {
 	f, killed := w.fronts[pod], make(chan error, 1)
 	f.set(func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 		if commits(r) {
-			rw = &tripwire{rw, func() { offer(killed, w.Runner.Signal(pod, syscall.SIGKILL)) }}
+			rw = &tripwire{rw, func() { offer(killed, w.kill(pod, holder)) }}
 		}
 		next.ServeHTTP(rw, r)
 	})
@@ -90,6 +91,7 @@ func lateWrite(ctx context.Context, w *world) error {
 			return
 		}
 		body, err := io.ReadAll(r.Body)
+		w.strike(holder)
 		err = errors.Join(err, w.Runner.Signal(pod, syscall.SIGSTOP))
 		_, _, failed := w.leader(ctx, holder)
 		late := r.Clone(context.WithoutCancel(r.Context())) //nolint:contextcheck // its writer may be gone
@@ -98,7 +100,7 @@ func lateWrite(ctx context.Context, w *world) error {
 		next.ServeHTTP(answer, late)
 		say("  the late write was answered %d", answer.code)
 		if answer.code < 400 {
-			failed = errors.Join(failed, errors.New("a write of a leader that was replaced was accepted"))
+			failed = errors.Join(failed, fmt.Errorf("%w: a write of a leader that was replaced was accepted", errBroken))
 		}
 		offer(delivered, errors.Join(err, failed, w.Runner.Signal(pod, syscall.SIGCONT)))
 	})
@@ -123,6 +125,7 @@ func cutOffLeader(ctx context.Context, w *world) error {
 		return err
 	}
 	f := w.fronts[pod]
+	w.strike(holder)
 	f.watches.shut()
 	f.set(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		<-r.Context().Done()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -18,6 +19,9 @@ import (
 
 // broken is how long an engine has each fault.
 const broken = 8 * time.Second
+
+// lying is how long an engine lies in each way: more than two intervals.
+const lying = 12 * time.Second
 
 // breakEngines gives one engine every fault in turn; it also restarts, which keeps its address.
 func breakEngines(ctx context.Context, w *world) error {
@@ -41,6 +45,47 @@ func breakEngines(ctx context.Context, w *world) error {
 	}
 	_ = w.Fleet.Restart(namespace, pod) // as above
 	return pause(ctx, broken)
+}
+
+// lyingEngines lets the first engine of each kind of model say what is well formed and false. Counts follow what is said, within
+// bounds, steps and windows, and become right again: those of tokens, which rest on counters, too.
+func lyingEngines(ctx context.Context, w *world) error {
+	if err := w.lie(ctx); err != nil {
+		return err
+	}
+	return w.await(ctx, fmt.Sprintf("counts of tokens are right after the lies (busy: %t)", w.busy), func() bool {
+		return w.right(ctx, "tokens", quietTokens, busyTokens)
+	})
+}
+
+// lie in every way, one after the other.
+func (w *world) lie(ctx context.Context) error {
+	for _, kind := range []fleet.Fault{fleet.LiesIdle, fleet.LiesSwamped, fleet.LiesJumping} {
+		for _, r := range []subject{{"chat", "server"}, {"pair", "decode"}, {"tokens", "server"}} {
+			pod, err := w.firstEngine(ctx, r)
+			if err != nil {
+				return err
+			}
+			if err := w.Fleet.Break(namespace, pod, kind); err != nil {
+				return err
+			}
+			defer func() { _ = w.Fleet.Break(namespace, pod, fleet.Healthy) }() // it serves: nobody removed it
+		}
+		if err := pause(ctx, lying); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstEngine is the Pod of the first instance of a role, which is removed last.
+func (w *world) firstEngine(ctx context.Context, r subject) (string, error) {
+	selector := labels.Set{target.InstanceLabel: r.scaler, target.ComponentLabel: r.role, target.OrdinalLabel: "0"}
+	list, err := w.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil || len(list.Items) != 1 {
+		return "", fmt.Errorf("looking for the first engine of %s, %s (found %d): %w", r.scaler, r.role, len(list.Items), err)
+	}
+	return list.Items[0].Name, nil
 }
 
 // engine is a Pod of chat.

@@ -14,7 +14,9 @@ import (
 
 const namespace = "chaos"
 
-// The models: one of a role, two roles that must keep their ratio, and one whose growth finds no quota.
+// The models: one of a role, two roles that must keep their ratio, one whose growth finds no quota, and one that is sized by
+// token rates. A second scaler of that, in Shadow, always wants fewer replicas than there are: its plans say whether the windows
+// are whole.
 const (
 	chat = `
 apiVersion: worker.gpustack.ai/v1
@@ -38,7 +40,7 @@ spec:
     proportional: {metric: QueueDepth, roleTargets: [{name: server, target: "8"}]}
   behavior:
     scaleUp: {stepPolicy: {type: Pods, value: 1}}
-    scaleDown: {stabilizationWindowSeconds: 10, stepPolicy: {type: Pods, value: 1}}
+    scaleDown: {stabilizationWindowSeconds: 5, stepPolicy: {type: Pods, value: 1}}
 `
 	others = `
 apiVersion: worker.gpustack.ai/v1
@@ -89,21 +91,72 @@ spec:
   behavior:
     scaleUp: {stepPolicy: {type: Pods, value: 2}}
     scaleDown: {stabilizationWindowSeconds: 10, stepPolicy: {type: Pods, value: 2}}
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeployment
+metadata: {name: tokens}
+spec:
+  model: {name: Qwen/Qwen3-8B}
+  engine: {name: vLLM}
+  roles: [{name: server, kind: Server, replicas: 2, instanceType: wide}]
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: tokens}
+spec:
+  targetRef: {name: tokens}
+  mode: Active
+  sampling: {intervalSeconds: 5}
+  roles: [{name: server, minReplicas: 2, maxReplicas: 4}]
+  algorithm:
+    tokenThroughput: {serverTargetTokensPerSecond: "1500", stableWindowSeconds: 30, panicWindowSeconds: 10, ttftTargetMilliseconds: "60000", itlTargetMilliseconds: "60000"}
+  behavior:
+    scaleUp: {stepPolicy: {type: Pods, value: 1}}
+    scaleDown: {stabilizationWindowSeconds: 10, stepPolicy: {type: Pods, value: 1}}
+---
+apiVersion: worker.gpustack.ai/v1
+kind: ModelDeploymentScaler
+metadata: {name: probe}
+spec:
+  targetRef: {name: tokens}
+  mode: Shadow
+  sampling: {intervalSeconds: 5}
+  roles: [{name: server, minReplicas: 1, maxReplicas: 4}]
+  algorithm:
+    tokenThroughput: {serverTargetTokensPerSecond: "1000000000", stableWindowSeconds: 30, panicWindowSeconds: 10, ttftTargetMilliseconds: "60000", itlTargetMilliseconds: "60000"}
+  behavior:
+    scaleDown: {stabilizationWindowSeconds: 30}
 `
-	// narrow quota, in Pods: two of the four that tight comes to want.
+	// narrow quota, in Pods: two of the three that tight comes to want.
 	narrow = 2
 )
 
-var names = []string{"chat", "pair", "tight"}
+var names = []string{"chat", "pair", "tight", "tokens"}
+
+// interval of all scalers.
+const interval = 5 * time.Second
+
+// probe is the scaler that always wants to shrink.
+const probe = "probe"
+
+// subjects are all roles that are planned.
+var subjects = []subject{{"chat", "server"}, {"pair", "prefill"}, {"pair", "decode"}, {"tight", "server"}, {"tokens", "server"}, {probe, "server"}}
+
+// queued are the roles that are sized by their own queue, 8 requests a replica, with the windows that their removals wait for.
+// That of chat is short: each injection waits for it.
+var queued = map[subject]time.Duration{{"chat", "server"}: 5 * time.Second, {"pair", "decode"}: 10 * time.Second, {"tight", "server"}: 10 * time.Second}
 
 // A request takes 2 s, so the queue depth is twice the rate.
 var (
 	quiet = sim.Constant(2, 200, 120)
-	busy  = sim.Constant(16, 200, 120) // chat comes to 4 replicas
+	busy  = sim.Constant(12, 200, 120) // chat comes to 3 replicas
 )
 
-// busyReplicas of chat; quietReplicas without load.
-const busyReplicas, quietReplicas = 4, 1
+// busyReplicas of chat; quietReplicas without load. Of tokens, which carries 1500 tokens a second each, they are 3 and 2.
+const (
+	busyReplicas, quietReplicas = 3, 1
+	busyTokens, quietTokens     = 3, 2
+)
 
 func limits(name string) invariants.Limits {
 	server := func(most int32) []workerv1.RoleBounds {
@@ -114,6 +167,8 @@ func limits(name string) invariants.Limits {
 		return invariants.Limits{Roles: server(5), Up: 1, Down: 1}
 	case "tight":
 		return invariants.Limits{Roles: server(5), Up: 2, Down: 2}
+	case "tokens":
+		return invariants.Limits{Roles: []workerv1.RoleBounds{{Name: "server", MinReplicas: 2, MaxReplicas: 4}}, Up: 1, Down: 1}
 	}
 	return invariants.Limits{
 		Roles:  []workerv1.RoleBounds{{Name: "prefill", MinReplicas: 1, MaxReplicas: 3}, {Name: "decode", MinReplicas: 2, MaxReplicas: 6}},

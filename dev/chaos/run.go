@@ -21,14 +21,17 @@ type fault struct {
 	deciders   deciders
 	// inject breaks the system once, and mends what does not mend itself.
 	inject func(context.Context, *world) error
+	// measure is what is timed; nil: nothing.
+	measure *measure
 }
 
 // result of a fault.
 type result struct {
 	fault
-	injected, versions, commits, leaders, cohorts int
-	slowest                                       time.Duration
-	wrong                                         []error
+	injected, versions, commits, leaders, cohorts, floors int
+	slowest                                               time.Duration
+	took, reactions                                       []time.Duration
+	wrong                                                 []error
 }
 
 var began = time.Now()
@@ -98,7 +101,12 @@ func (r *result) once(ctx context.Context, w *world, seen *invariants.Report) er
 	if err := pause(ctx, upTo(3*time.Second)); err != nil {
 		return err
 	}
-	if err := r.inject(ctx, w); err != nil {
+	r.reactions = append(r.reactions, w.reactions...)
+	w.reactions, w.struck = nil, time.Time{}
+	switch err := r.inject(ctx, w); {
+	case errors.Is(err, errBroken):
+		r.wrong = append(r.wrong, err, r.logs(w))
+	case err != nil:
 		return fmt.Errorf("injecting %s: %w", r.name, err)
 	}
 	mended := time.Now()
@@ -106,6 +114,9 @@ func (r *result) once(ctx context.Context, w *world, seen *invariants.Report) er
 		r.wrong = append(r.wrong, err, r.logs(w))
 	}
 	took := time.Since(mended)
+	if err := r.time(ctx, w); err != nil && ctx.Err() == nil {
+		r.wrong = append(r.wrong, err, r.logs(w))
+	}
 	r.injected++
 	r.slowest = max(r.slowest, took)
 	return r.check(ctx, w, took, seen)
@@ -133,6 +144,7 @@ func (r *result) check(ctx context.Context, w *world, took time.Duration, seen *
 	r.commits += now.Commits - seen.Commits
 	r.leaders += now.Leaders - seen.Leaders
 	r.cohorts += now.Cohorts - seen.Cohorts
+	r.floors += now.Floors - seen.Floors
 	*seen = now
 	say("  %s %d of %d: right again after %.1f s, %d commits so far, %d violations", r.name, r.injected, r.count, took.Seconds(), r.commits, len(r.wrong))
 	return nil
@@ -143,13 +155,17 @@ func (r *result) logs(w *world) error { return errors.New(w.Logs(15)) }
 func table(results []*result) {
 	fmt.Println()
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FAULT\tDECIDERS\tINJECTED\tVERSIONS\tCOMMITS\tNEW LEADERS\tGROWTH AFTER GROWTH\tRIGHT AGAIN\tVIOLATIONS")
+	fmt.Fprintln(t, "FAULT\tDECIDERS\tINJECTED\tVERSIONS\tCOMMITS\tNEW LEADERS\tGROWTH AFTER GROWTH\tREMOVALS\tRIGHT AGAIN\tVIOLATIONS")
 	for _, r := range results {
-		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%d\t%d\t%.1f s\t%d\n", r.name, r.deciders, r.injected, r.count, r.versions, r.commits, r.leaders, r.cohorts, r.slowest.Seconds(), len(r.wrong))
+		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%d\t%d\t%d\t%d\t%d\t%.1f s\t%d\n", r.name, r.deciders, r.injected, r.count, r.versions, r.commits, r.leaders, r.cohorts, r.floors, r.slowest.Seconds(), len(r.wrong))
 	}
 	_ = t.Flush() // to the terminal
 	fmt.Println("\nChecked in every version: bounds, ratio bands, steps, counts with their decision, terms and decisions forward,\n" +
-		"one commit a plan (the status held the decision before), the writer held the Lease, no growth past what has no quota.\n" +
+		"one commit a plan (the status held the decision before), the writer held the Lease, no growth past what has no quota,\n" +
+		"no removal from a role that could not be observed in full, nor below what was asked for within its scale-down window.\n" +
 		"NEW LEADERS: that committed. GROWTH AFTER GROWTH: of which the one before had to have quota.\n" +
+		"REMOVALS: that were held against what was observed before them.\n" +
 		"RIGHT AGAIN: the longest from the end of an injection until counts were what the load needs.")
+	fmt.Println()
+	timesTable(os.Stdout, results)
 }

@@ -51,9 +51,16 @@ var two = resource.MustParse("2")
 // world is the running system, with something between its parts that can be broken.
 type world struct {
 	*harness.Cluster
-	history *invariants.History
-	busy    bool
-	cancel  context.CancelFunc // ends what stands between the parts
+	history   *invariants.History
+	witness   *witness
+	blindness *blindness
+	busy      bool
+	cancel    context.CancelFunc // ends what stands between the parts
+
+	struck    time.Time // when the fault struck; zero: not yet, or it is none that is timed
+	victim    string    // identity of the leader that it struck; empty for others
+	lost      []subject // that the sampler it struck observed
+	reactions []time.Duration
 
 	mu     sync.Mutex
 	links  map[string]*link  // by sampler Pod
@@ -63,7 +70,7 @@ type world struct {
 // build brings the system up with models under way. It runs until ctx ends; end must be called.
 func build(ctx context.Context, d deciders) (*world, error) {
 	between, cancel := context.WithCancel(ctx)
-	w := &world{cancel: cancel, links: make(map[string]*link), fronts: make(map[string]*front)}
+	w := &world{cancel: cancel, witness: newWitness(), blindness: newBlindness(), links: make(map[string]*link), fronts: make(map[string]*front)}
 	o := harness.Options{
 		Progress: func(step string) { say("%s", step) }, Durable: true,
 		Fleet:    func(o *fleet.Options) { o.World.ColdStart = 2 * time.Second },
@@ -119,6 +126,7 @@ func (w *world) front(ctx context.Context, pod string, real *rest.Config) (*clie
 
 func (w *world) prepare(ctx context.Context) error {
 	go w.keepLinks(ctx)
+	go w.witness.follow(ctx, w)
 	_, err := w.Kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating namespace %s: %w", namespace, err)
@@ -127,7 +135,8 @@ func (w *world) prepare(ctx context.Context) error {
 	seen := newAdmissions()
 	go seen.watch(ctx, func(name string) []sim.Instance { return w.Fleet.Instances(namespace, name) })
 	w.history = invariants.Record(ctx, invariants.Sources{
-		Targets: w.Targets(namespace), Scalers: w.Scalers(namespace), Lease: "decider", Admitted: seen.all,
+		Targets: w.Targets(namespace), Scalers: w.Scalers(namespace), Lease: "decider",
+		Admitted: seen.all, Blind: w.blindness.at, Floor: w.witness.floor,
 		Leases: w.Dynamic.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(harness.Namespace),
 	})
 	w.traffic()
@@ -185,24 +194,53 @@ func (w *world) stir(ctx context.Context) error {
 	}
 	w.busy = !w.busy
 	w.traffic()
+	var shown time.Time
 	return w.await(ctx, "counts move before the fault", func() bool {
+		if shown.IsZero() && w.needsMore(before) {
+			shown = time.Now()
+		}
 		now, err := w.replicas(ctx)
-		return err == nil && now != before
+		if err != nil || now == before {
+			return false
+		}
+		if now > before && !shown.IsZero() {
+			w.reactions = append(w.reactions, time.Since(shown))
+		}
+		return true
 	})
+}
+
+// needsMore says whether the engines of chat show a queue that needs more replicas than there are.
+func (w *world) needsMore(replicas int32) bool {
+	queue, ready := 0, 0
+	for _, i := range w.Fleet.Instances(namespace, "chat") {
+		queue += i.Running + i.Waiting
+		if i.State == sim.Ready {
+			ready++
+		}
+	}
+	return queue > 8*int(replicas) && 10*queue > 11*8*ready
 }
 
 // settled waits until counts are what the load needs.
 func (w *world) settled(ctx context.Context) error {
 	return w.await(ctx, fmt.Sprintf("counts are right after the fault (busy: %t)", w.busy), func() bool {
-		now, err := w.replicas(ctx)
-		return err == nil && (w.busy && now >= busyReplicas || !w.busy && now <= quietReplicas)
+		return w.right(ctx, "chat", quietReplicas, busyReplicas)
 	})
 }
 
-func (w *world) replicas(ctx context.Context) (int32, error) {
+// right says whether a model has what it needs, of the load that there is.
+func (w *world) right(ctx context.Context, name string, quiet, busy int32) bool {
+	now, err := w.replicasOf(ctx, name)
+	return err == nil && (w.busy && now >= busy || !w.busy && now <= quiet)
+}
+
+func (w *world) replicas(ctx context.Context) (int32, error) { return w.replicasOf(ctx, "chat") }
+
+func (w *world) replicasOf(ctx context.Context, name string) (int32, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	d, err := w.Target(ctx, namespace, "chat")
+	d, err := w.Target(ctx, namespace, name)
 	if err != nil || len(d.Roles) == 0 {
 		return 0, err
 	}
@@ -222,15 +260,15 @@ func (w *world) leader(ctx context.Context, not string) (pod, holder string, err
 	return pod, holder, err
 }
 
-// ready waits until all programs are.
+// ready waits until all programs are, and all roles are planned on full windows.
 func (w *world) ready(ctx context.Context) error {
-	return w.await(ctx, "all programs are ready", func() bool {
+	return w.await(ctx, "all programs are ready and plan on full windows", func() bool {
 		for _, p := range w.Runner.Pods(nil) {
 			if !p.Ready {
 				return false
 			}
 		}
-		return true
+		return w.witness.whole()
 	})
 }
 

@@ -18,11 +18,14 @@ type Fault int32
 
 // The faults.
 const (
-	Healthy Fault = iota
-	Hangs         // takes the request and never answers
-	Garbage       // answers 200 with bytes that are no exposition
-	Failing       // answers 500
-	Endless       // never stops sending
+	Healthy     Fault = iota
+	Hangs             // takes the request and never answers
+	Garbage           // answers 200 with bytes that are no exposition
+	Failing           // answers 500
+	Endless           // never stops sending
+	LiesIdle          // says that it has no requests, whatever it serves
+	LiesSwamped       // says that a million million requests wait
+	LiesJumping       // its counters jump back and forth from one scrape to the next
 )
 
 // listeners are the HTTP servers of the Pods.
@@ -43,6 +46,7 @@ type served struct {
 	address string
 	server  *http.Server
 	fault   atomic.Int32
+	lies    atomic.Int32 // how often it lied
 }
 
 func newListeners(page func([]byte, sim.Key, int) ([]byte, bool)) *listeners {

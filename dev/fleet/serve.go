@@ -19,7 +19,8 @@ func (l *listeners) handler(s *served) http.Handler {
 }
 
 func (l *listeners) metrics(w http.ResponseWriter, r *http.Request, s *served) {
-	switch Fault(s.fault.Load()) {
+	fault := Fault(s.fault.Load())
+	switch fault {
 	case Hangs:
 		<-r.Context().Done()
 		return
@@ -41,6 +42,7 @@ func (l *listeners) metrics(w http.ResponseWriter, r *http.Request, s *served) {
 		http.Error(w, "the simulated engine is loading", http.StatusServiceUnavailable)
 		return
 	}
+	page = lie(page, fault, s.lies.Add(1))
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	_, _ = w.Write(page) // as above
 }

@@ -17,6 +17,7 @@ type Report struct {
 	Versions, Commits int
 	Leaders           int // epochs that committed
 	Cohorts           int // growth that followed growth which was not taken back
+	Floors            int // removals that were held against what was observed before them
 	// Violations are everything that is wrong, in no order.
 	Violations []error
 }
@@ -48,6 +49,12 @@ func (h *History) Check(limits func(name string) Limits) (r Report) {
 			if c.Kind == fence.CommitUp && last.term == c.Term {
 				r.Cohorts++
 				r.add(h.admitted(last, l[c.Version-1].object, l[c.Version], c))
+			}
+			if c.Kind == fence.CommitDown || c.Kind == fence.CommitDonate {
+				r.add(h.seen(l[c.Version-1].object, l[c.Version], c))
+			}
+			if c.Kind == fence.CommitDown {
+				r.add(h.waited(&r, l[c.Version-1].object, l[c.Version], c))
 			}
 			last = last.after(l[c.Version], c)
 		}
@@ -130,6 +137,40 @@ func (h *History) admitted(g growth, before target.Deployment, v version[target.
 		return nil
 	}
 	return fmt.Errorf("version %d of %s: decision %s grew past %v, which was not admitted", v.number, v.object.Name, c.DecisionID, left)
+}
+
+// seen checks that no role lost a replica while it could not be observed in full (spec "Role observations": incomplete coverage
+// prevents scale-down).
+func (h *History) seen(before target.Deployment, v version[target.Deployment], c Commit) (err error) {
+	now := Vector(v.object)
+	for role, count := range Vector(before) {
+		if now[role] < count && h.sources.Blind(v.object.Name, role, v.seen) {
+			err = errors.Join(err, fmt.Errorf("version %d of %s: decision %s leads role %s from %d to %d, and not all of it could be observed",
+				v.number, v.object.Name, c.DecisionID, role, count, now[role]))
+		}
+	}
+	return err
+}
+
+// waited checks that no role went below what was asked for within its scale-down window (spec "Pacing and guards"), under whatever
+// leader that was.
+func (h *History) waited(r *Report, before target.Deployment, v version[target.Deployment], c Commit) (err error) {
+	now := Vector(v.object)
+	for role, count := range Vector(before) {
+		if now[role] == count {
+			continue
+		}
+		floor, known := h.sources.Floor(v.object.Name, role, c.String(), v.seen)
+		if !known {
+			continue
+		}
+		r.Floors++
+		if now[role] < floor {
+			err = errors.Join(err, fmt.Errorf("version %d of %s: decision %s leads role %s to %d, and %d were asked for within its scale-down window",
+				v.number, v.object.Name, c.DecisionID, role, now[role], floor))
+		}
+	}
+	return err
 }
 
 // status of the owner of a target's version, as it was stored then.

@@ -24,12 +24,17 @@ func numbered(uid string, number int) *unstructured.Unstructured {
 // orderlyHistory is: the leader of transition 0 grows b to 2 and its status follows; that of transition 1 grows it to 3.
 type orderlyHistory struct {
 	History
-	admitted bool
+	admitted, blind bool
+	floor           int32 // 0: not known
 }
 
 func newHistory() *orderlyHistory {
 	h := &orderlyHistory{admitted: true}
 	h.sources.Admitted = func(string, workerv1.Vector, time.Time, time.Time) bool { return h.admitted }
+	h.sources.Blind = func(_, role string, _ time.Time) bool { return h.blind && role == "b" }
+	h.sources.Floor = func(_, role, decision string, _ time.Time) (int32, bool) {
+		return h.floor, h.floor > 0 && role == "b" && decision == "l-0.2.down"
+	}
 	h.lease(1, "a", 0)
 	h.status(2, "", nil)
 	h.targets.put(numbered("t", 3), at(1, 1, ""))
@@ -54,6 +59,11 @@ func (h *orderlyHistory) status(number int, commit string, cohort *workerv1.Pend
 
 func (h *orderlyHistory) grow(number int, decision string) {
 	h.targets.put(numbered("t", number), at(1, 3, decision))
+}
+
+func (h *orderlyHistory) shrink() {
+	h.status(5, "l-0.1.up", nil)
+	h.targets.put(numbered("t", 6), at(1, 1, "l-0.2.down"))
 }
 
 func TestAHistoryIsHeldAgainstLeaseAndStatus(t *testing.T) {
@@ -90,6 +100,24 @@ func TestAHistoryIsHeldAgainstLeaseAndStatus(t *testing.T) {
 			h.status(5, "l-0.1.up", nil) // whatever it says
 			h.grow(6, "l-0.2.up")
 		}, "was not admitted"},
+		"a removal": {func(h *orderlyHistory) { h.shrink() }, ""},
+		"a removal from a role that could not be observed": {func(h *orderlyHistory) {
+			h.blind = true
+			h.shrink()
+		}, "leads role b from 2 to 1, and not all of it could be observed"},
+		"growth of a role that could not be observed": {func(h *orderlyHistory) {
+			h.blind = true
+			h.status(5, "l-0.1.up", nil)
+			h.grow(6, "l-0.2.up")
+		}, ""},
+		"a removal to what was asked for within the window": {func(h *orderlyHistory) {
+			h.floor = 1
+			h.shrink()
+		}, ""},
+		"a removal below what was asked for within the window": {func(h *orderlyHistory) {
+			h.floor = 2
+			h.shrink()
+		}, "leads role b to 1, and 2 were asked for within its scale-down window"},
 		"a status that was not seen, because the watch broke": {func(h *orderlyHistory) {
 			h.scalers.gap()
 			h.grow(7, "l-0.2.up")

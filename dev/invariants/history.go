@@ -23,6 +23,11 @@ type Sources struct {
 	Lease            string                    // its name
 	// Admitted says whether every instance of a target's roles, up to these counts, was seen with quota between two times.
 	Admitted func(name string, counts workerv1.Vector, from, to time.Time) bool
+	// Blind says whether a role of a target could not be observed in full at a time, nor shortly before.
+	Blind func(name, role string, at time.Time) bool
+	// Floor is the highest count that the observations of a role asked for within the scale-down window before a decision that was
+	// stored at a time; false where that is not known.
+	Floor func(name, role, decision string, stored time.Time) (int32, bool)
 }
 
 // History holds every version of the targets and scalers of a namespace and of the deciders' Lease. Versions are in the order of

@@ -116,22 +116,33 @@ func (r *Runner) add(ctx context.Context, d *appsv1.Deployment) (*pod, error) {
 // Replace rolls one Pod as its Deployment does with maxSurge 1: another one is started, under a name and an address of its own,
 // and when that is ready the old one ends in order.
 func (r *Runner) Replace(ctx context.Context, name string) error {
-	r.mu.Lock()
-	i := slices.IndexFunc(r.pods, func(p *pod) bool { return p.object.Name == name })
-	if i < 0 {
-		r.mu.Unlock()
-		return fmt.Errorf("replacing pod %s: the runner has no such pod", name)
+	if err := r.Surge(ctx, name); err != nil {
+		return err
 	}
-	old := r.pods[i]
-	r.mu.Unlock()
-	fresh, err := r.add(ctx, old.deployment)
+	return r.Retire(ctx, name)
+}
+
+// Surge starts another Pod beside one of the same Deployment, and waits until it is ready.
+func (r *Runner) Surge(ctx context.Context, name string) error {
+	beside := r.named(name)
+	if len(beside) == 0 {
+		return fmt.Errorf("adding to pod %s: the runner has no such pod", name)
+	}
+	fresh, err := r.add(ctx, beside[0].deployment)
 	if err != nil {
 		return err
 	}
 	if err := until(ctx, func() bool { return fresh.view().Ready }); err != nil {
 		return fmt.Errorf("waiting until pod %s is ready: %w", fresh.object.Name, err)
 	}
-	old.stop()
+	return nil
+}
+
+// Retire ends a Pod in order, and waits until it is gone.
+func (r *Runner) Retire(ctx context.Context, name string) error {
+	for _, p := range r.named(name) {
+		p.stop()
+	}
 	return until(ctx, func() bool { return len(r.named(name)) == 0 })
 }
 
