@@ -25,6 +25,7 @@ type one struct {
 	path    string
 	body    []byte
 	allowed bool
+	reads   bool // the webhook asks the API server once before it answers
 }
 
 const scalerText = `
@@ -71,14 +72,14 @@ func (w *world) cases(ctx context.Context) ([]one, error) {
 	requests := []struct {
 		name, path, user string
 		object, old      *unstructured.Unstructured
-		allowed          bool
+		allowed, reads   bool
 	}{
-		{"defaults of a scaler", admission.MutateScalerPath, "jane", scaler, nil, true},
-		{"a scaler, judged with its target (one read)", admission.ValidateScalerPath, "jane", scaler, nil, true},
-		{"counts of an unbound deployment", admission.FencePath, "jane", grown(free), free, true},
-		{"counts of a bound deployment, refused", admission.FencePath, "jane", grown(bound), bound, false},
-		{"a commit of the decider (one read)", admission.FencePath, deciderUser, commit, bound, true},
-		{"removing a binding, refused (one read)", admission.FencePath, "jane", free, bound, false},
+		{"defaults of a scaler", admission.MutateScalerPath, "jane", scaler, nil, true, false},
+		{"a scaler, judged with its target (one read)", admission.ValidateScalerPath, "jane", scaler, nil, true, true},
+		{"counts of an unbound deployment", admission.FencePath, "jane", grown(free), free, true, false},
+		{"counts of a bound deployment, refused", admission.FencePath, "jane", grown(bound), bound, false, false},
+		{"a commit of the decider (one read)", admission.FencePath, deciderUser, commit, bound, true, true},
+		{"removing a binding, refused (one read)", admission.FencePath, "jane", free, bound, false, true},
 	}
 	var all []one
 	for _, r := range requests {
@@ -86,7 +87,7 @@ func (w *world) cases(ctx context.Context) ([]one, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, one{r.name, r.path, body, r.allowed})
+		all = append(all, one{r.name, r.path, body, r.allowed, r.reads})
 	}
 	return all, nil
 }

@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	pflag.IntVar(&o.cores, "cores", 1, "Cores that the webhook may use (GOMAXPROCS).")
 	pflag.DurationVar(&o.warmUp, "warm-up", 20*time.Second, "Time before the measurement.")
 	pflag.DurationVar(&o.measure, "measure", 30*time.Second, "Time of the measurement.")
-	pflag.DurationVar(&o.limit, "limit", 5*time.Millisecond, "Most that 99 % of the answers may take.")
+	pflag.DurationVar(&o.limit, "limit", 5*time.Millisecond, "Most that 99 % of the answers may take, besides a read of the API server.")
 	pflag.Parse()
 	if o.rate < 1 || o.cores < 1 || o.warmUp <= 0 || o.measure <= 0 {
 		return errors.New("checking the flags: rate, cores and times must be over zero")

@@ -34,7 +34,7 @@ func TestTheReportFailsOnSlowAndOnWrongAnswers(t *testing.T) {
 	}{
 		"all is well":             {quick, ""},
 		"one in a hundred slow":   {append(slicesOf(99, answer{took: time.Millisecond}), answer{took: time.Second}), ""},
-		"more than that":          {append(slicesOf(97, answer{took: time.Millisecond}), slicesOf(3, answer{took: time.Second})...), "99 % of the answers took up to 1s"},
+		"more than that":          {append(slicesOf(97, answer{took: time.Millisecond}), slicesOf(3, answer{took: time.Second})...), "all without a read: 99 % of the answers took up to 1s, over 5ms"},
 		"an answer that is wrong": {append(quick, answer{err: errors.New("allowed is true")}), "allowed is true"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,6 +47,14 @@ func TestTheReportFailsOnSlowAndOnWrongAnswers(t *testing.T) {
 			}
 			require.ErrorContains(t, err, tt.want)
 		})
+	}
+}
+
+func TestAnAnswerWithAReadMayTakeThatReadBesides(t *testing.T) {
+	for took, within := range map[time.Duration]bool{8 * time.Millisecond: true, 10 * time.Millisecond: false} {
+		m := measured{answers: [][]answer{slicesOf(100, answer{took: took})}, compared: slicesOf(100, answer{took: 4 * time.Millisecond})}
+		err := report(&strings.Builder{}, options{limit: 5 * time.Millisecond}, []one{{name: "commit", reads: true}}, m)
+		require.Equal(t, within, err == nil, "%s: %v", took, err)
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"runtime/debug"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -25,9 +23,7 @@ const gcPercent = 25
 
 // Run is the sampler: it serves until ctx ends, tells the decider that it drains, and stops scraping last.
 func Run(ctx context.Context, p *process.Process, o *Options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	process.SetGCPercent(gcPercent)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.GRPCAddress)
 	if err != nil {
 		return fmt.Errorf("listening for the decider (--grpc-address): %w", err)

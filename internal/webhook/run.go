@@ -20,6 +20,9 @@ import (
 )
 
 const (
+	// gcPercent is how much the heap may grow between collections, in percent. A few megabytes live on, and whoever writes
+	// waits for the answer: 20 MB more make it one collection a second instead of six under 500 requests a second.
+	gcPercent = 400
 	// lingerTime is how long a copy that was told to end serves on while it says that it is not ready: until API servers
 	// send nothing new to it.
 	lingerTime = 5 * time.Second
@@ -29,6 +32,7 @@ const (
 
 // Run serves until ctx ends, then finishes what is in flight.
 func Run(ctx context.Context, p *process.Process, o *Options) error {
+	process.SetGCPercent(gcPercent)
 	config, err := kube.LoadConfig(o.Kubeconfig)
 	if err != nil {
 		return err
