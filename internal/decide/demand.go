@@ -16,6 +16,13 @@ const (
 
 // remembered is the demand with one more rate, in a new slice. One that is not after the newest is ignored (D19).
 func remembered(demand windows.Average, rate windows.Rate) windows.Average {
+	kept := make(windows.Average, len(demand), len(demand)+1)
+	copy(kept, demand)
+	return appended(kept, rate)
+}
+
+// appended is remembered for who alone holds the demand: the slice is changed in place.
+func appended(demand windows.Average, rate windows.Rate) windows.Average {
 	n := len(demand)
 	if n > 0 && !rate.At.After(demand[n-1].At) {
 		return demand
@@ -24,8 +31,7 @@ func remembered(demand windows.Average, rate windows.Rate) windows.Average {
 	for first < n && n-first >= demandSamples && rate.At.Sub(demand[first].At) >= demandSpan {
 		first++
 	}
-	kept := make(windows.Average, 0, n-first+1)
-	return append(append(kept, demand[first:]...), rate)
+	return append(demand, rate)[first:]
 }
 
 // spans says that rates follow each other without a gap over the whole window (D54).

@@ -20,6 +20,7 @@ type pass struct {
 	spec   *workerv1.ModelDeploymentScalerSpec
 	target *target.Snapshot
 	state  State // the memory of the next pass; its slices are this pass's own
+	alone  bool  // so are its histories and demands, which are prolonged in place
 	roles  []*role
 	bands  []band
 
@@ -86,26 +87,38 @@ func newPass(in Input) *pass {
 	p := &pass{in: in, now: in.Now, spec: &in.Scaler.Spec, target: in.Target, state: in.State}
 	p.noticeEdit()
 	p.clampTimes()
-	p.gather()
+	p.state.Conditions = slices.Clone(p.state.Conditions) // the memory's slices become the pass's own
+	p.gatherPolicy()
+	p.gatherRoles()
 	return p
 }
 
-// gather collects what the checks and stages work over. The memory's slices become the pass's own.
-func (p *pass) gather() {
-	p.state.Conditions = slices.Clone(p.state.Conditions)
+// gatherPolicy reads what holds for all roles.
+func (p *pass) gatherPolicy() {
 	p.algorithm = algorithmOf(&p.spec.Algorithm)
+	if p.target != nil {
+		p.readBinding()
+		p.bands = bandsOf(p.spec.Ratios)
+	}
+}
+
+// gatherRoles collects what the checks and stages work over. A pass that is gathered once more uses its room again.
+func (p *pass) gatherRoles() {
 	if p.target == nil {
 		return
 	}
-	p.readBinding()
-	p.bands = bandsOf(p.spec.Ratios)
 	n := len(p.target.Roles)
-	roles, steps := make([]role, n), make([]Step, n*mostSteps)
-	p.roles = make([]*role, n)
-	for i := range roles {
-		p.roles[i] = &roles[i]
-		p.roles[i].fill(p, p.target.Roles[i])
-		p.roles[i].trace = steps[i*mostSteps : i*mostSteps : (i+1)*mostSteps]
+	if len(p.roles) != n {
+		roles, steps := make([]role, n), make([]Step, n*mostSteps)
+		p.roles = make([]*role, n)
+		for i := range roles {
+			p.roles[i] = &roles[i]
+			p.roles[i].trace = steps[i*mostSteps : i*mostSteps : (i+1)*mostSteps]
+		}
+	}
+	for i, r := range p.roles {
+		*r = role{trace: r.trace[:0], admitted: r.admitted[:0]}
+		r.fill(p, p.target.Roles[i])
 	}
 }
 

@@ -60,7 +60,11 @@ func (p *pass) recommend() {
 		if r.hold != "" || r.blind || r.partial {
 			remembered = max(r.raw, r.Replicas)
 		}
-		r.next.History = r.next.History.Add(p.now, remembered)
+		add := r.next.History.Add
+		if p.alone {
+			add = r.next.History.Append
+		}
+		r.next.History = add(p.now, remembered)
 	}
 }
 

@@ -96,7 +96,11 @@ func (a tokenThroughput) demand(r *role) observe.Value {
 // remember adds the pass's rate to the role's demand. A pass without a rate leaves a gap, not a zero (D13).
 func (a tokenThroughput) remember(p *pass, r *role) {
 	if rate := a.demand(r); rate.Valid {
-		r.demand.History = remembered(r.demand.History, windows.Rate{
+		add := remembered
+		if p.alone {
+			add = appended
+		}
+		r.demand.History = add(r.demand.History, windows.Rate{
 			At:        p.now.Add(-r.observed.Age),
 			Span:      r.observed.Span,
 			PerSecond: rate.Float64,

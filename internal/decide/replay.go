@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,10 +22,18 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 	for i := range working.Roles {
 		working.Roles[i].History = nil
 	}
-	for _, at := range beats(in.Now, replayed) {
-		past := in
-		past.Now, past.State, past.Observations = at, working, latestAt(at, in.Now, replayed)
-		working = past.relive()
+	working.Predictors = slices.Clone(in.State.Predictors)
+	for i := range working.Predictors {
+		working.Predictors[i].History = slices.Clone(working.Predictors[i].History)
+	}
+	p := &pass{in: in, spec: &in.Scaler.Spec, target: in.Target, alone: true}
+	p.gatherPolicy()
+	reels, seen := reelsOf(in.Now, replayed), make(map[string]observe.RoleObservation, len(replayed))
+	for _, at := range beats(reels) {
+		for _, r := range reels {
+			r.show(at, seen)
+		}
+		working = p.relive(at, working, seen)
 	}
 	rebuilt := in.State
 	rebuilt.Predictors = working.Predictors
@@ -39,12 +48,13 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 	return rebuilt
 }
 
-// relive is the memory after recommending once more as it was done then.
-func (in Input) relive() State {
-	p := &pass{in: in, now: in.Now, spec: &in.Scaler.Spec, target: in.Target, state: in.State}
-	p.gather()
+// relive is the memory after recommending once more, under the same policy, as it was done then.
+func (p *pass) relive(at time.Time, state State, observations map[string]observe.RoleObservation) State {
+	p.now, p.state = at, state
+	p.in.Now, p.in.State, p.in.Observations = at, state, observations
+	p.gatherRoles()
 	for _, r := range p.roles {
-		if o, seen := in.Observations[r.Name]; seen {
+		if o, seen := observations[r.Name]; seen {
 			r.ready = saturated(int64(o.Coverage.ReadyReplicas))
 		}
 	}
@@ -54,36 +64,45 @@ func (in Input) relive() State {
 	return p.state
 }
 
-// beats are the times of the passes: those of the role that was observed most often.
-func beats(now time.Time, replayed map[string][]observe.RoleObservation) []time.Time {
-	var times []time.Time
-	for _, observations := range replayed {
-		own := make([]time.Time, len(observations))
-		for i, o := range observations {
-			own[i] = now.Add(-max(0, o.Age))
-		}
-		if len(own) > len(times) || len(own) == len(times) && slices.CompareFunc(own, times, time.Time.Compare) < 0 {
-			times = own // the comparison keeps the choice independent of the map's order
-		}
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times
+// reel is what was replayed of one role, oldest first.
+type reel struct {
+	role  string
+	made  []time.Time
+	list  []observe.RoleObservation
+	shown int // how many have been
 }
 
-// latestAt is each role's latest observation at a time, with its age then.
-func latestAt(at, now time.Time, replayed map[string][]observe.RoleObservation) map[string]observe.RoleObservation {
-	latest := make(map[string]observe.RoleObservation, len(replayed))
-	for role, observations := range replayed {
-		for _, o := range observations {
-			made := now.Add(-max(0, o.Age))
-			if made.After(at) {
-				continue
-			}
-			o.Age, o.Replayed = at.Sub(made), false
-			if before, any := latest[role]; !any || o.Age <= before.Age {
-				latest[role] = o
-			}
+// reelsOf is in the order of the roles' names: nothing may depend on that of a map.
+func reelsOf(now time.Time, replayed map[string][]observe.RoleObservation) []*reel {
+	reels := make([]*reel, 0, len(replayed))
+	for _, role := range slices.Sorted(maps.Keys(replayed)) {
+		r := &reel{role: role, list: replayed[role], made: make([]time.Time, len(replayed[role]))}
+		for i := range r.list {
+			r.made[i] = now.Add(-max(0, r.list[i].Age))
+		}
+		reels = append(reels, r)
+	}
+	return reels
+}
+
+// show puts the role's latest observation at a time in, with its age then. Times only grow from call to call.
+func (r *reel) show(at time.Time, into map[string]observe.RoleObservation) {
+	for r.shown < len(r.list) && !r.made[r.shown].After(at) {
+		r.shown++
+	}
+	if r.shown > 0 {
+		o := r.list[r.shown-1]
+		o.Age, o.Replayed = at.Sub(r.made[r.shown-1]), false
+		into[r.role] = o
+	}
+}
+
+// beats are the times of the passes: those of the role that was observed most often.
+func beats(reels []*reel) (times []time.Time) {
+	for _, r := range reels {
+		if len(r.made) > len(times) || len(r.made) == len(times) && slices.CompareFunc(r.made, times, time.Time.Compare) < 0 {
+			times = r.made
 		}
 	}
-	return latest
+	return times
 }

@@ -28,10 +28,10 @@ type History []Recommendation
 func HistoryOf(now time.Time, entries []Recommendation) History {
 	sorted := slices.Clone(entries)
 	slices.SortStableFunc(sorted, func(a, b Recommendation) int { return a.At.Compare(b.At) })
-	var h History
+	h := make(History, 0, len(sorted))
 	for _, e := range sorted {
 		if !e.At.After(now) {
-			h = h.Add(e.At, e.Replicas)
+			h = h.Append(e.At, e.Replicas)
 		}
 	}
 	return h
@@ -41,13 +41,18 @@ func HistoryOf(now time.Time, entries []Recommendation) History {
 func (h History) Add(at time.Time, replicas int32) History {
 	next := make(History, len(h), len(h)+1)
 	copy(next, h)
-	if n := len(next); n > 0 && !at.After(next[n-1].At) {
-		if at.Equal(next[n-1].At) {
-			next[n-1].Replicas = replicas
+	return next.Append(at, replicas)
+}
+
+// Append is Add for who alone holds h: the entries are changed in place.
+func (h History) Append(at time.Time, replicas int32) History {
+	if n := len(h); n > 0 && !at.After(h[n-1].At) {
+		if at.Equal(h[n-1].At) {
+			h[n-1].Replicas = replicas
 		}
-		return next
+		return h
 	}
-	return append(next, Recommendation{At: at, Replicas: replicas}).thin(at)
+	return append(h, Recommendation{At: at, Replicas: replicas}).thin(at)
 }
 
 // Spans says whether the history covers the whole window: going back from now, entries follow each other without a gap longer
