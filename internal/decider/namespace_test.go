@@ -1,12 +1,10 @@
 package decider
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -47,38 +45,15 @@ func TestANamespaceThatVanishesUnderLoadLeavesNothing(t *testing.T) {
 	l.requireNothingLeft(t)
 }
 
-// deleteNamespace does what a cluster's namespace controller does: everything in it is deleted at once, in no order, and when
-// nothing is left the namespace goes.
+// deleteNamespace leaves it to the namespace controller, which deletes everything in it, and ends its Pods as a kubelet does.
 func (w *world) deleteNamespace() {
 	w.t.Helper()
-	ctx, now := w.t.Context(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-	all, namespaces := metav1.ListOptions{}, w.client.Core.CoreV1().Namespaces()
-	require.NoError(w.t, namespaces.Delete(ctx, w.namespace, metav1.DeleteOptions{}))
-	var deleting errgroup.Group
-	deleting.Go(func() error { return w.client.Targets(w.namespace).DeleteCollection(ctx, now, all) })
-	deleting.Go(func() error { return w.client.Scalers(w.namespace).DeleteCollection(ctx, now, all) })
-	deleting.Go(func() error { return w.client.Core.CoreV1().Pods(w.namespace).DeleteCollection(ctx, now, all) })
-	require.NoError(w.t, deleting.Wait())
-	w.eventually("nothing is left in it", func() bool { return w.objects(ctx) == 0 })
-	namespace, err := namespaces.Get(ctx, w.namespace, metav1.GetOptions{})
-	require.NoError(w.t, err)
-	namespace.Spec.Finalizers = nil
-	_, err = namespaces.Finalize(ctx, namespace, metav1.UpdateOptions{})
-	require.NoError(w.t, err)
+	ctx, core := w.t.Context(), w.client.Core.CoreV1()
+	require.NoError(w.t, core.Namespaces().Delete(ctx, w.namespace, metav1.DeleteOptions{}))
 	w.eventually("it is gone", func() bool {
-		_, err := namespaces.Get(ctx, w.namespace, metav1.GetOptions{})
+		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+		require.NoError(w.t, core.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}))
+		_, err := core.Namespaces().Get(ctx, w.namespace, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
-}
-
-// objects in the namespace that a decider has to do with.
-func (w *world) objects(ctx context.Context) int {
-	w.t.Helper()
-	targets, err := w.client.Targets(w.namespace).List(ctx, metav1.ListOptions{})
-	require.NoError(w.t, err)
-	scalers, err := w.client.Scalers(w.namespace).List(ctx, metav1.ListOptions{})
-	require.NoError(w.t, err)
-	pods, err := w.client.Core.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{})
-	require.NoError(w.t, err)
-	return len(targets.Items) + len(scalers.Items) + len(pods.Items)
 }
