@@ -122,9 +122,9 @@ func (*sampler) SessionEnded()         {}
 func (s *sampler) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
 	assignments, now := s.assignments(), time.Now()
 	return func(yield func(observe.RoleObservation) bool) {
-		for age := span; age > 0; age -= interval {
-			for _, a := range assignments {
-				o := s.demand.observation(a, 0, now.Add(-age))
+		for _, a := range assignments {
+			for age := span; age > 0; age -= interval {
+				o := s.demand.observation(a, uint64(span-age), now.Add(-age)) //nolint:gosec // not negative
 				o.Age = time.Since(o.End)
 				if !yield(o) {
 					return

@@ -122,17 +122,18 @@ func (l *leader) forceScalersOf(target types.NamespacedName) {
 // observe takes an observation from a session; it must not block.
 func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) {
 	on := types.NamespacedName{Namespace: o.Key.Namespace, Name: o.Key.Deployment}
-	if o.Replayed {
-		if l.awaitsPast(on) {
-			l.readings.putPast(shard, o, at)
-		}
-		return
-	}
 	if !l.readings.put(shard, o, at) {
 		return
 	}
 	for _, s := range l.cache.ScalersOf(on) {
 		l.schedule.observed(nameOf(s), o.Key.Role, time.Now())
+	}
+}
+
+// remember takes a role's history from a session; it must not block.
+func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
+	if l.awaitsPast(types.NamespacedName{Namespace: replay.Key.Namespace, Name: replay.Key.Deployment}) {
+		l.readings.putPast(replay, at)
 	}
 }
 

@@ -175,19 +175,19 @@ func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
 	w.scale("s", workerv1.ModeActive)
 	l := w.handLeader("s")
 	past := l.complete(8)
-	past.Replayed = true
+	var history []observe.RoleObservation
 	for age := 60 * time.Second; age > 0; age -= 5 * time.Second {
 		past.Sequence++
 		past.Age = age
-		l.observe("shard", past, time.Now())
+		history = append(history, past)
 	}
+	l.remember("shard", replayOf(t, history...), time.Now())
 	l.see(8)
 	require.NoError(t, l.turn())
-	history := l.memories.byName[l.name].state.Roles[0].History
-	require.Len(t, history, 13)
+	require.Len(t, l.memories.byName[l.name].state.Roles[0].History, 13)
 	require.Empty(t, l.readings.past)
 
-	l.observe("shard", past, time.Now())
+	l.remember("shard", replayOf(t, history...), time.Now())
 	require.Empty(t, l.readings.past, "a scaler that is planned needs no history")
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -46,11 +47,17 @@ func (r reading) newerThan(before *reading) bool {
 type readings struct {
 	mu    sync.RWMutex
 	byKey map[observe.RoleKey]*reading // nil: wanted, nothing seen yet
-	past  map[observe.RoleKey][]reading
+	past  map[observe.RoleKey][]past
+}
+
+// past is a part of a role's history, as it came: a thousand roles' worth of it waits at a time.
+type past struct {
+	replay  stream.Replay
+	arrived time.Time // on the monotonic clock
 }
 
 func newReadings() *readings {
-	return &readings{byKey: make(map[observe.RoleKey]*reading), past: make(map[observe.RoleKey][]reading)}
+	return &readings{byKey: make(map[observe.RoleKey]*reading), past: make(map[observe.RoleKey][]past)}
 }
 
 // retain forgets every role but these.
@@ -100,15 +107,17 @@ func (r *readings) of(s *target.Snapshot, now time.Time) map[string]observe.Role
 	return found
 }
 
-// putPast keeps a replayed observation of a role that is wanted (D55). Sessions hand them over oldest first; of a role that
-// has moved two samplers may have a part each.
-func (r *readings) putPast(shard string, o observe.RoleObservation, arrived time.Time) {
+// putPast keeps the history of a role that is wanted (D55). Of a role that has moved two samplers may have a part each.
+func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, wanted := r.byKey[o.Key]; wanted && len(r.past[o.Key]) < maxPast {
-		key := o.Key
-		o.Key = observe.RoleKey{} // what is kept of a hundred thousand must not each have its own copy of the names
-		r.past[key] = append(r.past[key], reading{observation: o, arrived: arrived, shard: shard})
+	kept := r.past[replay.Key]
+	passes := replay.Len()
+	for _, p := range kept {
+		passes += p.replay.Len()
+	}
+	if _, wanted := r.byKey[replay.Key]; wanted && passes <= maxPast {
+		r.past[replay.Key] = append(kept, past{replay, arrived})
 	}
 }
 
@@ -119,11 +128,11 @@ func (r *readings) pastOf(s *target.Snapshot, now time.Time) map[string][]observ
 	found := make(map[string][]observe.RoleObservation)
 	for _, role := range s.Roles {
 		var list []observe.RoleObservation
-		key := keyOf(s, role.Name)
-		for _, past := range r.past[key] {
-			o := past.current(now)
-			o.Key = key
-			list = append(list, o)
+		for _, p := range r.past[keyOf(s, role.Name)] {
+			list = append(list, p.replay.Observations(p.arrived)...)
+			for i := len(list) - p.replay.Len(); i < len(list); i++ {
+				list[i].Age += now.Sub(p.arrived)
+			}
 		}
 		if len(list) > 0 {
 			slices.SortStableFunc(list, func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) })

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
@@ -63,19 +64,32 @@ func TestHistoryNeverBecomesTheCurrentReading(t *testing.T) {
 	require.Empty(t, r.of(snapshotOf("r"), time.Now()))
 }
 
+// replayOf is the history of one role, as it comes from a session.
+func replayOf(t *testing.T, list ...observe.RoleObservation) stream.Replay {
+	t.Helper()
+	r, err := stream.DecodeReplay(stream.EncodeReplay(list))
+	require.NoError(t, err)
+	return r
+}
+
 func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	r, now := wantedReadings("r", "other"), time.Now()
-	r.putPast("b", observation("r", 2, 10*second), now)
-	r.putPast("a", observation("r", 1, 20*second), now.Add(second))
-	r.putPast("a", observation("unwanted", 1, 20*second), now)
+	r.putPast(replayOf(t, observation("r", 1, 20*second)), now)
+	r.putPast(replayOf(t, observation("r", 7, 22*second), observation("r", 8, 7*second)), now.Add(second))
+	r.putPast(replayOf(t, observation("unwanted", 1, 20*second)), now)
 	past := r.pastOf(snapshotOf("r", "other", "unwanted"), now.Add(5*second))
 	require.Len(t, past, 1)
-	require.Equal(t, []time.Duration{24 * second, 15 * second}, []time.Duration{past["r"][0].Age, past["r"][1].Age})
+	var ages []time.Duration
+	for _, o := range past["r"] {
+		require.Equal(t, keyOf(snapshotOf(), "r"), o.Key)
+		ages = append(ages, o.Age)
+	}
+	require.Equal(t, []time.Duration{26 * second, 25 * second, 11 * second}, ages)
 	r.dropPast(snapshotOf("r"))
 	require.Empty(t, r.pastOf(snapshotOf("r"), now))
 
 	for range 2 * maxPast {
-		r.putPast("a", observation("r", 1, second), now)
+		r.putPast(replayOf(t, observation("r", 1, second), observation("r", 2, 0)), now)
 	}
 	require.Len(t, r.pastOf(snapshotOf("r"), now)["r"], maxPast)
 	r.retain(nil)

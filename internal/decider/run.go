@@ -192,6 +192,7 @@ func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
 		Epoch:         stream.Epoch{LeaseUID: epoch.LeaseUID, Transitions: epoch.Transitions},
 		ReplaySpan:    replaySpan,
 		OnObservation: l.observe,
+		OnReplay:      l.remember,
 		OnChange:      l.reassignSoon,
 		Log:           d.process.Log,
 		Registerer:    d.process.Registry,

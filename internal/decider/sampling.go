@@ -15,8 +15,10 @@ import (
 const (
 	// settle is how long changes are collected before assignments follow them.
 	settle = 200 * time.Millisecond
-	// gatherTimeout is how long a new leader waits for the replay of a sampler that does not come.
+	// gatherTimeout is how long a new leader waits for a sampler that does not come.
 	gatherTimeout = 2 * time.Second
+	// replayTimeout is how long it waits for the replay of one that came.
+	replayTimeout = 10 * time.Second
 )
 
 // touch notes that what is to be observed of a target may have changed. It never blocks.
@@ -82,7 +84,7 @@ func (l *leader) reassign() time.Duration {
 }
 
 // gathering is how long a new leader still waits for the samplers before it changes what they do and plans: until all have
-// replayed what they know, or gatherTimeout has passed. Then it is over for good.
+// replayed what they know, or their time is over. Then it is over for good.
 func (l *leader) gathering(live []stream.Shard, members int, now time.Time) time.Duration {
 	select {
 	case <-l.gathered:
@@ -95,11 +97,15 @@ func (l *leader) gathering(live []stream.Shard, members int, now time.Time) time
 			replayed++
 		}
 	}
-	wait := gatherTimeout - now.Sub(l.started)
-	if replayed < members && wait > 0 {
-		return wait
+	limit := gatherTimeout
+	if replayed < len(live) {
+		limit = replayTimeout
 	}
-	l.log.Info("heard the samplers", zap.Int("replayed", replayed), zap.Int("samplers", members))
+	passed := now.Sub(l.started)
+	if replayed < members && passed < limit {
+		return limit - passed
+	}
+	l.log.Info("heard the samplers", zap.Int("replayed", replayed), zap.Int("samplers", members), zap.Duration("took", passed))
 	close(l.gathered)
 	return 0
 }

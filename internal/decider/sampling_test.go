@@ -72,7 +72,8 @@ func TestANewLeaderHearsTheSamplersBeforeItChangesWhatTheyDo(t *testing.T) {
 		"there is no sampler":                     {nil, 0, 0, 0},
 		"all have replayed":                       {[]stream.Shard{replayed, replayed}, 2, 0, 0},
 		"one is not connected":                    {[]stream.Shard{replayed}, 2, time.Second, gatherTimeout - time.Second},
-		"one has not replayed all it has":         {[]stream.Shard{replayed, silent}, 2, time.Second, gatherTimeout - time.Second},
+		"one has not replayed all it has":         {[]stream.Shard{replayed, silent}, 2, 3 * time.Second, replayTimeout - 3*time.Second},
+		"one replays without an end":              {[]stream.Shard{replayed, silent}, 2, replayTimeout, 0},
 		"one has not come, and time is over":      {[]stream.Shard{replayed}, 2, gatherTimeout, 0},
 		"none of them has come, and time is over": {nil, 2, gatherTimeout, 0},
 	} {

@@ -156,7 +156,7 @@ func (f *fleet) roles() []*role {
 	return out
 }
 
-// Replay yields what was observed within span, oldest first, of roles that moved away too (D55).
+// Replay yields what was observed within span, role after role, oldest first, of roles that moved away too (D55).
 func (f *fleet) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
 	return f.memory.within(span, time.Now())
 }

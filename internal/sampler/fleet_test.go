@@ -276,15 +276,21 @@ func TestWithoutALeaderTheLastAssignmentIsScrapedOnForTenMinutes(t *testing.T) {
 	})
 }
 
-func TestReplayIsOldestFirstWithAges(t *testing.T) {
+func TestReplayIsRoleByRoleOldestFirstWithAges(t *testing.T) {
 	play(t, func(p *played) {
 		p.Apply(upsert(assignmentOf("a", "a0"), assignmentOf("b", "b0")))
 		p.after(time.Hour)
 		replay := slices.Collect(p.Replay(30 * time.Minute))
 		require.InDelta(t, 240, len(replay), 2)
+		roles := []string{replay[0].Key.Role}
 		for i := range replay[1:] {
+			if next := replay[i+1].Key.Role; next != replay[i].Key.Role {
+				roles = append(roles, next)
+				continue
+			}
 			require.GreaterOrEqual(t, replay[i].Age, replay[i+1].Age)
 		}
+		require.ElementsMatch(t, []string{"a", "b"}, roles)
 		require.LessOrEqual(t, len(slices.Collect(p.Replay(time.Minute))), 10)
 		latest := p.Latest()
 		require.Len(t, latest, 2)

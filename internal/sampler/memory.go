@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -84,29 +85,29 @@ func (m *memory) forgetOldest() {
 	}
 }
 
-// within yields what was observed within span before now, oldest first, each with its age when it is yielded. It works on a
-// copy in the small form: a replay takes its time, and all of it at once would take three times the room.
+// within yields what ended within span before now, role after role, those of each oldest first, each with its age when it is
+// yielded. A replay takes its time: what is yielded of a role is what is remembered when its turn comes.
 func (m *memory) within(span time.Duration, now time.Time) iter.Seq[observe.RoleObservation] {
-	type kept struct {
-		key *observe.RoleKey
-		past
-	}
 	m.mu.Lock()
-	list := make([]kept, 0, m.kept)
-	for key, h := range m.byRole {
-		for _, p := range *h {
-			if now.Sub(p.end) <= span {
-				list = append(list, kept{&key, p})
-			}
-		}
-	}
+	keys := slices.Collect(maps.Keys(m.byRole))
 	m.mu.Unlock()
-	slices.SortStableFunc(list, func(a, b kept) int { return a.end.Compare(b.end) })
 	return func(yield func(observe.RoleObservation) bool) {
-		for i := range list {
-			if p := &list[i]; !yield(p.observation(*p.key, time.Since(p.end))) {
-				return
+		for _, key := range keys {
+			for _, p := range m.of(key) {
+				if age := now.Sub(p.end); age >= 0 && age <= span && !yield(p.observation(key, time.Since(p.end))) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// of is a copy of what is remembered of a role.
+func (m *memory) of(key observe.RoleKey) history {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.byRole[key]; h != nil {
+		return slices.Clone(*h)
+	}
+	return nil
 }

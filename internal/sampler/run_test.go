@@ -143,6 +143,11 @@ func (r *running) lead(t *testing.T, transitions int64) {
 			defer r.mu.Unlock()
 			r.out = append(r.out, o)
 		},
+		OnReplay: func(_ string, replay stream.Replay, at time.Time) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.out = append(r.out, replay.Observations(at)...)
+		},
 		OnChange: func() {}, Log: log, Registerer: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(t.Context())

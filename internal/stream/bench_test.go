@@ -11,15 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
-
-	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
 // BenchmarkReplay measures a fail-over: a new leader takes 30 minutes of 1000 roles at 15 s from one sampler over loopback.
 func BenchmarkReplay(b *testing.B) {
 	backend := &recorder{}
-	for sequence := range uint64(120) {
-		for role := range 1000 {
+	for role := range 1000 {
+		for sequence := range uint64(120) {
 			backend.history = append(backend.history, observation(fmt.Sprintf("role-%d", role), sequence))
 		}
 	}
@@ -45,8 +43,8 @@ func takeReplay(b *testing.B, address string, want int) {
 	all := make(chan struct{})
 	pool := NewPool(PoolOptions{
 		Leader: "bench", Epoch: Epoch{LeaseUID: "lease"}, ReplaySpan: time.Hour, Log: zap.NewNop(), Registerer: prometheus.NewRegistry(), OnChange: func() {},
-		OnObservation: func(string, observe.RoleObservation, time.Time) {
-			if received.Add(1) == int64(want) {
+		OnReplay: func(_ string, r Replay, _ time.Time) {
+			if received.Add(int64(r.Len())) == int64(want) {
 				close(all)
 			}
 		},

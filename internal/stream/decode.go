@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -28,7 +29,7 @@ func DecodeObservation(p *observationv1.RoleObservation) (observe.RoleObservatio
 		Span:         d.duration("span", p.Span),
 		Replayed:     p.Replayed,
 		Coverage:     d.coverage("coverage", p.Coverage),
-		State:        states.decode(p.State),
+		State:        stateOf(p.State),
 		Running:      d.value("running_requests", p.RunningRequests),
 		Waiting:      d.value("waiting_requests", p.WaitingRequests),
 		Prompt:       d.value("prompt_tokens_per_second", p.PromptTokensPerSecond),
@@ -38,10 +39,12 @@ func DecodeObservation(p *observationv1.RoleObservation) (observe.RoleObservatio
 		TTFT:         d.latency("ttft", p.Ttft),
 		ITL:          d.latency("itl", p.Itl),
 	}
-	if o.State == "" {
-		o.State = observe.Missing
-	}
 	return o, d.err
+}
+
+// stateOf reads a state that is not known as the careful one.
+func stateOf(p observationv1.SignalState) observe.SignalState {
+	return cmp.Or(states.decode(p), observe.Missing)
 }
 
 func (d *decoder) key(field string, p *observationv1.RoleKey) observe.RoleKey {

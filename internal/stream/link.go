@@ -51,6 +51,14 @@ func (l *link) take(m *observationv1.SessionResponse, at time.Time) {
 		}
 		l.pool.metrics.received.Inc()
 		l.pool.options.OnObservation(l.shard.Name, o, at)
+	case *observationv1.SessionResponse_Replay:
+		r, err := DecodeReplay(m.Replay)
+		if err != nil {
+			l.refuse(err)
+			return
+		}
+		l.pool.metrics.received.Add(float64(r.Len()))
+		l.pool.options.OnReplay(l.shard.Name, r, at)
 	case *observationv1.SessionResponse_ReplayComplete:
 		l.pool.replayed(l)
 	case *observationv1.SessionResponse_Draining:

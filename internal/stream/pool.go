@@ -26,10 +26,12 @@ type PoolOptions struct {
 	// ReplaySpan is how far back a new session replays (D55); 0: no replay.
 	ReplaySpan time.Duration
 	// OnObservation takes an observation of a shard over, with its arrival on the monotonic clock: its age now is
-	// o.Age + time.Since(at) (D12). A session first hands over its replay (o.Replayed, oldest first), then the latest of each
-	// role and what is new. A shard that drains goes on until its roles have moved. It is called from the session's goroutine, of several sessions at once, and must never block:
-	// while it does, the shard's observations queue up at the sampler and replace each other.
+	// o.Age + time.Since(at) (D12). A session first hands over its replay, then the latest of each role and what is new. A shard
+	// that drains goes on until its roles have moved. It is called from the session's goroutine, of several sessions at once, and
+	// must never block: while it does, the shard's observations queue up at the sampler and replace each other.
 	OnObservation func(shard string, o observe.RoleObservation, at time.Time)
+	// OnReplay takes the history of a role over, as OnObservation does. What ReplaySpan is not 0 for needs it.
+	OnReplay func(shard string, r Replay, at time.Time)
 	// OnChange says that Live has changed. Called from session goroutines; must never block and may call the pool.
 	OnChange   func()
 	Log        *zap.Logger
@@ -47,7 +49,7 @@ type Shard struct {
 	Name, Node, Version string
 	// Capacity in scrapes per second.
 	Capacity float64
-	// Replayed is true when all of the replay that was asked for has been handed to OnObservation.
+	// Replayed is true when all of the replay that was asked for has been handed to OnReplay.
 	Replayed bool
 }
 

@@ -267,10 +267,18 @@ func TestTheEndOfAReplayShowsInTheShard(t *testing.T) {
 		s.backend.latest = s.backend.history[1:]
 		n.plug("a", s)
 		var d *decider
+		var replayed []uint64
 		seen := []bool{}
 		d = startDecider(t, n, func(o *PoolOptions) {
 			o.ReplaySpan = 10 * time.Minute
 			take := o.OnObservation
+			o.OnReplay = func(shard string, r Replay, at time.Time) {
+				require.Equal(t, "shard-0", shard)
+				for _, o := range r.Observations(at) {
+					replayed = append(replayed, o.Sequence)
+				}
+				seen = append(seen, d.Live()[0].Replayed)
+			}
 			o.OnObservation = func(shard string, o observe.RoleObservation, at time.Time) {
 				seen = append(seen, d.Live()[0].Replayed)
 				take(shard, o, at)
@@ -280,9 +288,10 @@ func TestTheEndOfAReplayShowsInTheShard(t *testing.T) {
 		after(time.Second)
 		require.Equal(t, 10*time.Minute, s.backend.replayed)
 		require.Equal(t, int32(2), d.changes.Load(), "live, then replayed")
-		got := d.arrived()
-		require.Equal(t, []bool{true, false}, []bool{got[0].observation.Replayed, got[1].observation.Replayed})
+		require.Equal(t, []uint64{1}, replayed)
+		require.Equal(t, uint64(2), d.arrived()[0].observation.Sequence)
 		require.Equal(t, []bool{false, true}, seen, "complete before the first live observation")
+		require.Equal(t, 2, count(d.metrics.received))
 		d.stop()
 		s.halt(t)
 	})

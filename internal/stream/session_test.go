@@ -163,11 +163,11 @@ func TestAReplacedSessionCannotAssign(t *testing.T) {
 	require.Equal(t, []string{"started old", "started new"}, backend.told())
 }
 
-func TestReplayComesFirstOldestFirstAndTheLatestIsLive(t *testing.T) {
+func TestReplayComesFirstRoleByRoleOldestFirstAndTheLatestIsLive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := startSampler(t, "shard-0")
-		for sequence := range uint64(3) {
-			for _, role := range []string{"prefill", "decode"} {
+		for _, role := range []string{"prefill", "decode"} {
+			for sequence := range uint64(3) {
 				o := observation(role, sequence)
 				o.Age = time.Duration(3-sequence) * time.Minute
 				s.backend.history = append(s.backend.history, o)
@@ -176,27 +176,30 @@ func TestReplayComesFirstOldestFirstAndTheLatestIsLive(t *testing.T) {
 				}
 			}
 		}
-		for i := range s.backend.history {
-			s.backend.history[i].Replayed = true // as a sampler keeps it
-		}
-		moved := observation("moved", 7)
-		s.backend.history = append(s.backend.history, moved)
+		s.backend.history = append(s.backend.history, observation("moved", 7))
 		l := s.lead(t, "new", Epoch{"lease", 1}, time.Hour)
 		defer l.close()
 		require.NotNil(t, l.next().GetReady())
 		var got []string
-		for range 8 {
+		for range 6 {
 			m := l.next()
-			if c := m.GetReplayComplete(); c != nil {
-				got = append(got, fmt.Sprintf("complete %d", c.GetObservations()))
-				continue
+			switch {
+			case m.GetReplayComplete() != nil:
+				got = append(got, fmt.Sprintf("complete %d", m.GetReplayComplete().GetObservations()))
+			case m.GetReplay() != nil:
+				r, err := DecodeReplay(m.GetReplay())
+				require.NoError(t, err)
+				for _, o := range r.Observations(time.Now()) {
+					got = append(got, fmt.Sprintf("%s %d replayed=%v age=%s", o.Key.Role, o.Sequence, o.Replayed, o.Age))
+				}
+			default:
+				o := m.GetObservation()
+				got = append(got, fmt.Sprintf("%s %d replayed=%v age=%s", o.GetKey().GetRole(), o.GetSequence(), o.GetReplayed(), o.GetAge().AsDuration()))
 			}
-			o := m.GetObservation()
-			got = append(got, fmt.Sprintf("%s %d replayed=%v age=%s", o.GetKey().GetRole(), o.GetSequence(), o.GetReplayed(), o.GetAge().AsDuration()))
 		}
 		require.Equal(t, []string{
-			"prefill 0 replayed=true age=3m0s", "decode 0 replayed=true age=3m0s",
-			"prefill 1 replayed=true age=2m0s", "decode 1 replayed=true age=2m0s",
+			"prefill 0 replayed=true age=3m0s", "prefill 1 replayed=true age=2m0s",
+			"decode 0 replayed=true age=3m0s", "decode 1 replayed=true age=2m0s",
 			"moved 7 replayed=true age=0s",
 			"complete 5",
 			"prefill 2 replayed=false age=1m0s", "decode 2 replayed=false age=1m0s",
@@ -221,8 +224,10 @@ func TestAReplayNeverLosesNorRepeatsWhatIsPublishedMeanwhile(t *testing.T) {
 			s.queue.offer(stamped{observation: observation("server", row.waits)})
 			s.prepareReplay(time.Minute)
 			var replay, live []uint64
-			for o, found := s.replay(); found; o, found = s.replay() {
-				replay = append(replay, o.Sequence)
+			for list, found := s.replay(); found; list, found = s.replay() {
+				for _, o := range list {
+					replay = append(replay, o.Sequence)
+				}
 			}
 			for o, found := s.queue.take(); found; o, found = s.queue.take() {
 				live = append(live, o.observation.Sequence)

@@ -35,8 +35,8 @@ type Backend interface {
 	Apply(Assign)
 	// SessionEnded is called when a session ended and no newer one took over: there is no leader from now on.
 	SessionEnded()
-	// Replay yields the observations that have ended within span by now, oldest first, Age as of when they are yielded (D55):
-	// of the owned roles, and of those that were owned.
+	// Replay yields the observations that have ended within span by now, role after role, those of each oldest first, Age as of
+	// when they are yielded (D55): of the owned roles, and of those that were owned.
 	Replay(span time.Duration) iter.Seq[observe.RoleObservation]
 	// Latest lists the latest observation of every owned role that has one, Age as of now.
 	Latest() []observe.RoleObservation

@@ -807,6 +807,7 @@ type SessionResponse struct {
 	//	*SessionResponse_Observation
 	//	*SessionResponse_Draining
 	//	*SessionResponse_ReplayComplete
+	//	*SessionResponse_Replay
 	Message       isSessionResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -885,6 +886,15 @@ func (x *SessionResponse) GetReplayComplete() *ReplayComplete {
 	return nil
 }
 
+func (x *SessionResponse) GetReplay() *RoleReplay {
+	if x != nil {
+		if x, ok := x.Message.(*SessionResponse_Replay); ok {
+			return x.Replay
+		}
+	}
+	return nil
+}
+
 type isSessionResponse_Message interface {
 	isSessionResponse_Message()
 }
@@ -895,7 +905,7 @@ type SessionResponse_Ready struct {
 }
 
 type SessionResponse_Observation struct {
-	// One observation; replayed ones come before live ones, oldest first.
+	// One observation, as it is made; at the beginning the latest of each role.
 	Observation *RoleObservation `protobuf:"bytes,2,opt,name=observation,proto3,oneof"`
 }
 
@@ -909,6 +919,11 @@ type SessionResponse_ReplayComplete struct {
 	ReplayComplete *ReplayComplete `protobuf:"bytes,4,opt,name=replay_complete,json=replayComplete,proto3,oneof"`
 }
 
+type SessionResponse_Replay struct {
+	// History of one role; all of it comes before the first observation.
+	Replay *RoleReplay `protobuf:"bytes,5,opt,name=replay,proto3,oneof"`
+}
+
 func (*SessionResponse_Ready) isSessionResponse_Message() {}
 
 func (*SessionResponse_Observation) isSessionResponse_Message() {}
@@ -916,6 +931,8 @@ func (*SessionResponse_Observation) isSessionResponse_Message() {}
 func (*SessionResponse_Draining) isSessionResponse_Message() {}
 
 func (*SessionResponse_ReplayComplete) isSessionResponse_Message() {}
+
+func (*SessionResponse_Replay) isSessionResponse_Message() {}
 
 // Ready introduces a sampler.
 type Ready struct {
@@ -1082,6 +1099,262 @@ func (x *ReplayComplete) GetObservations() int32 {
 	return 0
 }
 
+// RoleReplay is the history of one role, or a part of it. A new leader takes that of thousands of roles in at once, so that it
+// is written in columns, without the details of an observation that serve people.
+type RoleReplay struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role.
+	Key *RoleKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Passes, oldest first.
+	Runs          []*ReplayRun `protobuf:"bytes,2,rep,name=runs,proto3" json:"runs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoleReplay) Reset() {
+	*x = RoleReplay{}
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleReplay) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleReplay) ProtoMessage() {}
+
+func (x *RoleReplay) ProtoReflect() protoreflect.Message {
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleReplay.ProtoReflect.Descriptor instead.
+func (*RoleReplay) Descriptor() ([]byte, []int) {
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RoleReplay) GetKey() *RoleKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RoleReplay) GetRuns() []*ReplayRun {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+// ReplayRun is one pass, or several that differ in numbers alone. Every list has an entry for each pass, or none where the
+// value is missing in all of them.
+type ReplayRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind of the role, as assigned.
+	Kind RoleKind `protobuf:"varint,1,opt,name=kind,proto3,enum=modelscaler.observation.v1.RoleKind" json:"kind,omitempty"`
+	// Engine recognised from the expositions; empty when none was.
+	Engine string `protobuf:"bytes,2,opt,name=engine,proto3" json:"engine,omitempty"`
+	// State of the readings, as far as the sampler could tell.
+	State SignalState `protobuf:"varint,3,opt,name=state,proto3,enum=modelscaler.observation.v1.SignalState" json:"state,omitempty"`
+	// Interval in force.
+	Interval *durationpb.Duration `protobuf:"bytes,4,opt,name=interval,proto3" json:"interval,omitempty"`
+	// How much of the role was seen; without the Pods that were not.
+	Coverage *Coverage `protobuf:"bytes,5,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	// What the times to first token are.
+	TtftSource LatencySource `protobuf:"varint,6,opt,name=ttft_source,json=ttftSource,proto3,enum=modelscaler.observation.v1.LatencySource" json:"ttft_source,omitempty"`
+	// What the inter-token latencies are.
+	ItlSource LatencySource `protobuf:"varint,7,opt,name=itl_source,json=itlSource,proto3,enum=modelscaler.observation.v1.LatencySource" json:"itl_source,omitempty"`
+	// Times from the ends of the passes to the sending of this message, on the sampler's monotonic clock.
+	AgeNanoseconds []int64 `protobuf:"varint,8,rep,packed,name=age_nanoseconds,json=ageNanoseconds,proto3" json:"age_nanoseconds,omitempty"`
+	// Sequence of each pass.
+	Sequence []uint64 `protobuf:"varint,9,rep,packed,name=sequence,proto3" json:"sequence,omitempty"`
+	// Time that the rates of each pass stand for.
+	SpanNanoseconds []int64 `protobuf:"varint,10,rep,packed,name=span_nanoseconds,json=spanNanoseconds,proto3" json:"span_nanoseconds,omitempty"`
+	// As in RoleObservation, like all that follow.
+	RunningRequests []float64 `protobuf:"fixed64,11,rep,packed,name=running_requests,json=runningRequests,proto3" json:"running_requests,omitempty"`
+	// Waiting requests.
+	WaitingRequests []float64 `protobuf:"fixed64,12,rep,packed,name=waiting_requests,json=waitingRequests,proto3" json:"waiting_requests,omitempty"`
+	// Cache-missed prompt tokens per second.
+	PromptTokensPerSecond []float64 `protobuf:"fixed64,13,rep,packed,name=prompt_tokens_per_second,json=promptTokensPerSecond,proto3" json:"prompt_tokens_per_second,omitempty"`
+	// All prompt tokens per second.
+	RawPromptTokensPerSecond []float64 `protobuf:"fixed64,14,rep,packed,name=raw_prompt_tokens_per_second,json=rawPromptTokensPerSecond,proto3" json:"raw_prompt_tokens_per_second,omitempty"`
+	// Generated tokens per second.
+	GenerationTokensPerSecond []float64 `protobuf:"fixed64,15,rep,packed,name=generation_tokens_per_second,json=generationTokensPerSecond,proto3" json:"generation_tokens_per_second,omitempty"`
+	// Mean fraction of KV cache in use, 0 to 1.
+	KvCacheUsageRatio []float64 `protobuf:"fixed64,16,rep,packed,name=kv_cache_usage_ratio,json=kvCacheUsageRatio,proto3" json:"kv_cache_usage_ratio,omitempty"`
+	// Time to first token, in milliseconds.
+	TtftMilliseconds []float64 `protobuf:"fixed64,17,rep,packed,name=ttft_milliseconds,json=ttftMilliseconds,proto3" json:"ttft_milliseconds,omitempty"`
+	// Inter-token latency, in milliseconds.
+	ItlMilliseconds []float64 `protobuf:"fixed64,18,rep,packed,name=itl_milliseconds,json=itlMilliseconds,proto3" json:"itl_milliseconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ReplayRun) Reset() {
+	*x = ReplayRun{}
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplayRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplayRun) ProtoMessage() {}
+
+func (x *ReplayRun) ProtoReflect() protoreflect.Message {
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplayRun.ProtoReflect.Descriptor instead.
+func (*ReplayRun) Descriptor() ([]byte, []int) {
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReplayRun) GetKind() RoleKind {
+	if x != nil {
+		return x.Kind
+	}
+	return RoleKind_ROLE_KIND_UNSPECIFIED
+}
+
+func (x *ReplayRun) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *ReplayRun) GetState() SignalState {
+	if x != nil {
+		return x.State
+	}
+	return SignalState_SIGNAL_STATE_UNSPECIFIED
+}
+
+func (x *ReplayRun) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetCoverage() *Coverage {
+	if x != nil {
+		return x.Coverage
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetTtftSource() LatencySource {
+	if x != nil {
+		return x.TtftSource
+	}
+	return LatencySource_LATENCY_SOURCE_UNSPECIFIED
+}
+
+func (x *ReplayRun) GetItlSource() LatencySource {
+	if x != nil {
+		return x.ItlSource
+	}
+	return LatencySource_LATENCY_SOURCE_UNSPECIFIED
+}
+
+func (x *ReplayRun) GetAgeNanoseconds() []int64 {
+	if x != nil {
+		return x.AgeNanoseconds
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetSequence() []uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetSpanNanoseconds() []int64 {
+	if x != nil {
+		return x.SpanNanoseconds
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetRunningRequests() []float64 {
+	if x != nil {
+		return x.RunningRequests
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetWaitingRequests() []float64 {
+	if x != nil {
+		return x.WaitingRequests
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetPromptTokensPerSecond() []float64 {
+	if x != nil {
+		return x.PromptTokensPerSecond
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetRawPromptTokensPerSecond() []float64 {
+	if x != nil {
+		return x.RawPromptTokensPerSecond
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetGenerationTokensPerSecond() []float64 {
+	if x != nil {
+		return x.GenerationTokensPerSecond
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetKvCacheUsageRatio() []float64 {
+	if x != nil {
+		return x.KvCacheUsageRatio
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetTtftMilliseconds() []float64 {
+	if x != nil {
+		return x.TtftMilliseconds
+	}
+	return nil
+}
+
+func (x *ReplayRun) GetItlMilliseconds() []float64 {
+	if x != nil {
+		return x.ItlMilliseconds
+	}
+	return nil
+}
+
 // RoleKey identifies a role of one deployment.
 type RoleKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1099,7 +1372,7 @@ type RoleKey struct {
 
 func (x *RoleKey) Reset() {
 	*x = RoleKey{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[10]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1384,7 @@ func (x *RoleKey) String() string {
 func (*RoleKey) ProtoMessage() {}
 
 func (x *RoleKey) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[10]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1397,7 @@ func (x *RoleKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleKey.ProtoReflect.Descriptor instead.
 func (*RoleKey) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{10}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RoleKey) GetNamespace() string {
@@ -1176,7 +1449,7 @@ type RoleObservation struct {
 	Interval *durationpb.Duration `protobuf:"bytes,8,opt,name=interval,proto3" json:"interval,omitempty"`
 	// Time that the rates of this pass stand for: from the previous pass, at first one interval.
 	Span *durationpb.Duration `protobuf:"bytes,9,opt,name=span,proto3" json:"span,omitempty"`
-	// True in a replay: history, never the current reading.
+	// True where history is told: it never is the current reading. A replay is sent as RoleReplay.
 	Replayed bool `protobuf:"varint,10,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	// How much of the role was seen.
 	Coverage *Coverage `protobuf:"bytes,11,opt,name=coverage,proto3" json:"coverage,omitempty"`
@@ -1204,7 +1477,7 @@ type RoleObservation struct {
 
 func (x *RoleObservation) Reset() {
 	*x = RoleObservation{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[11]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1489,7 @@ func (x *RoleObservation) String() string {
 func (*RoleObservation) ProtoMessage() {}
 
 func (x *RoleObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[11]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1502,7 @@ func (x *RoleObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleObservation.ProtoReflect.Descriptor instead.
 func (*RoleObservation) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{11}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RoleObservation) GetKey() *RoleKey {
@@ -1393,7 +1666,7 @@ type Coverage struct {
 
 func (x *Coverage) Reset() {
 	*x = Coverage{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[12]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1678,7 @@ func (x *Coverage) String() string {
 func (*Coverage) ProtoMessage() {}
 
 func (x *Coverage) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[12]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1691,7 @@ func (x *Coverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Coverage.ProtoReflect.Descriptor instead.
 func (*Coverage) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{12}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Coverage) GetReadyReplicas() int32 {
@@ -1478,7 +1751,7 @@ type UncoveredPod struct {
 
 func (x *UncoveredPod) Reset() {
 	*x = UncoveredPod{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[13]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1763,7 @@ func (x *UncoveredPod) String() string {
 func (*UncoveredPod) ProtoMessage() {}
 
 func (x *UncoveredPod) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[13]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1776,7 @@ func (x *UncoveredPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UncoveredPod.ProtoReflect.Descriptor instead.
 func (*UncoveredPod) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{13}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UncoveredPod) GetName() string {
@@ -1546,7 +1819,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[14]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1831,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[14]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1844,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{14}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Latency) GetMilliseconds() float64 {
@@ -1622,7 +1895,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[15]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1907,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[15]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1920,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{15}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Bucket) GetLeSeconds() float64 {
@@ -1677,7 +1950,7 @@ type SamplerServiceWatchRequest struct {
 
 func (x *SamplerServiceWatchRequest) Reset() {
 	*x = SamplerServiceWatchRequest{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[16]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1962,7 @@ func (x *SamplerServiceWatchRequest) String() string {
 func (*SamplerServiceWatchRequest) ProtoMessage() {}
 
 func (x *SamplerServiceWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[16]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1975,7 @@ func (x *SamplerServiceWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SamplerServiceWatchRequest.ProtoReflect.Descriptor instead.
 func (*SamplerServiceWatchRequest) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{16}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SamplerServiceWatchRequest) GetNamespace() string {
@@ -1730,7 +2003,7 @@ type SamplerServiceWatchResponse struct {
 
 func (x *SamplerServiceWatchResponse) Reset() {
 	*x = SamplerServiceWatchResponse{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[17]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +2015,7 @@ func (x *SamplerServiceWatchResponse) String() string {
 func (*SamplerServiceWatchResponse) ProtoMessage() {}
 
 func (x *SamplerServiceWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[17]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +2028,7 @@ func (x *SamplerServiceWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SamplerServiceWatchResponse.ProtoReflect.Descriptor instead.
 func (*SamplerServiceWatchResponse) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{17}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SamplerServiceWatchResponse) GetObservation() *RoleObservation {
@@ -1780,7 +2053,7 @@ type ObservationSelector struct {
 
 func (x *ObservationSelector) Reset() {
 	*x = ObservationSelector{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[18]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2065,7 @@ func (x *ObservationSelector) String() string {
 func (*ObservationSelector) ProtoMessage() {}
 
 func (x *ObservationSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[18]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2078,7 @@ func (x *ObservationSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservationSelector.ProtoReflect.Descriptor instead.
 func (*ObservationSelector) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{18}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ObservationSelector) GetNamespace() string {
@@ -1844,7 +2117,7 @@ type ObservationServiceListRequest struct {
 
 func (x *ObservationServiceListRequest) Reset() {
 	*x = ObservationServiceListRequest{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[19]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +2129,7 @@ func (x *ObservationServiceListRequest) String() string {
 func (*ObservationServiceListRequest) ProtoMessage() {}
 
 func (x *ObservationServiceListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[19]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +2142,7 @@ func (x *ObservationServiceListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservationServiceListRequest.ProtoReflect.Descriptor instead.
 func (*ObservationServiceListRequest) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{19}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ObservationServiceListRequest) GetSelector() *ObservationSelector {
@@ -1910,7 +2183,7 @@ type ObservationServiceListResponse struct {
 
 func (x *ObservationServiceListResponse) Reset() {
 	*x = ObservationServiceListResponse{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[20]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2195,7 @@ func (x *ObservationServiceListResponse) String() string {
 func (*ObservationServiceListResponse) ProtoMessage() {}
 
 func (x *ObservationServiceListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[20]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2208,7 @@ func (x *ObservationServiceListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservationServiceListResponse.ProtoReflect.Descriptor instead.
 func (*ObservationServiceListResponse) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{20}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ObservationServiceListResponse) GetObservations() []*ScalerObservation {
@@ -1977,7 +2250,7 @@ type ObservationServiceWatchRequest struct {
 
 func (x *ObservationServiceWatchRequest) Reset() {
 	*x = ObservationServiceWatchRequest{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[21]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2262,7 @@ func (x *ObservationServiceWatchRequest) String() string {
 func (*ObservationServiceWatchRequest) ProtoMessage() {}
 
 func (x *ObservationServiceWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[21]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2275,7 @@ func (x *ObservationServiceWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservationServiceWatchRequest.ProtoReflect.Descriptor instead.
 func (*ObservationServiceWatchRequest) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{21}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ObservationServiceWatchRequest) GetSelector() *ObservationSelector {
@@ -2029,7 +2302,7 @@ type ObservationServiceWatchResponse struct {
 
 func (x *ObservationServiceWatchResponse) Reset() {
 	*x = ObservationServiceWatchResponse{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[22]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2314,7 @@ func (x *ObservationServiceWatchResponse) String() string {
 func (*ObservationServiceWatchResponse) ProtoMessage() {}
 
 func (x *ObservationServiceWatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[22]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2327,7 @@ func (x *ObservationServiceWatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObservationServiceWatchResponse.ProtoReflect.Descriptor instead.
 func (*ObservationServiceWatchResponse) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{22}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ObservationServiceWatchResponse) GetMessage() isObservationServiceWatchResponse_Message {
@@ -2130,7 +2403,7 @@ type SnapshotComplete struct {
 
 func (x *SnapshotComplete) Reset() {
 	*x = SnapshotComplete{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[23]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2415,7 @@ func (x *SnapshotComplete) String() string {
 func (*SnapshotComplete) ProtoMessage() {}
 
 func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[23]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2428,7 @@ func (x *SnapshotComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotComplete.ProtoReflect.Descriptor instead.
 func (*SnapshotComplete) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{23}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SnapshotComplete) GetLeader() string {
@@ -2187,7 +2460,7 @@ type Removed struct {
 
 func (x *Removed) Reset() {
 	*x = Removed{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[24]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2472,7 @@ func (x *Removed) String() string {
 func (*Removed) ProtoMessage() {}
 
 func (x *Removed) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[24]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2485,7 @@ func (x *Removed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Removed.ProtoReflect.Descriptor instead.
 func (*Removed) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{24}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Removed) GetNamespace() string {
@@ -2261,7 +2534,7 @@ type ScalerObservation struct {
 
 func (x *ScalerObservation) Reset() {
 	*x = ScalerObservation{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[25]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2546,7 @@ func (x *ScalerObservation) String() string {
 func (*ScalerObservation) ProtoMessage() {}
 
 func (x *ScalerObservation) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[25]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2559,7 @@ func (x *ScalerObservation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScalerObservation.ProtoReflect.Descriptor instead.
 func (*ScalerObservation) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{25}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ScalerObservation) GetNamespace() string {
@@ -2370,7 +2643,7 @@ type RolePlan struct {
 
 func (x *RolePlan) Reset() {
 	*x = RolePlan{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[26]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2382,7 +2655,7 @@ func (x *RolePlan) String() string {
 func (*RolePlan) ProtoMessage() {}
 
 func (x *RolePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[26]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2395,7 +2668,7 @@ func (x *RolePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolePlan.ProtoReflect.Descriptor instead.
 func (*RolePlan) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{26}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RolePlan) GetCurrentReplicas() int32 {
@@ -2470,7 +2743,7 @@ type PlanStep struct {
 
 func (x *PlanStep) Reset() {
 	*x = PlanStep{}
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[27]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2755,7 @@ func (x *PlanStep) String() string {
 func (*PlanStep) ProtoMessage() {}
 
 func (x *PlanStep) ProtoReflect() protoreflect.Message {
-	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[27]
+	mi := &file_modelscaler_observation_v1_observation_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2768,7 @@ func (x *PlanStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanStep.ProtoReflect.Descriptor instead.
 func (*PlanStep) Descriptor() ([]byte, []int) {
-	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{27}
+	return file_modelscaler_observation_v1_observation_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PlanStep) GetStage() string {
@@ -2560,12 +2833,13 @@ const file_modelscaler_observation_v1_observation_proto_rawDesc = "" +
 	"\x04port\x18\x06 \x01(\x05R\x04port\x12\x16\n" +
 	"\x06scheme\x18\a \x01(\tR\x06scheme\x12\x12\n" +
 	"\x04path\x18\b \x01(\tR\x04path\x12\x12\n" +
-	"\x04node\x18\t \x01(\tR\x04node\"\xc3\x02\n" +
+	"\x04node\x18\t \x01(\tR\x04node\"\x85\x03\n" +
 	"\x0fSessionResponse\x129\n" +
 	"\x05ready\x18\x01 \x01(\v2!.modelscaler.observation.v1.ReadyH\x00R\x05ready\x12O\n" +
 	"\vobservation\x18\x02 \x01(\v2+.modelscaler.observation.v1.RoleObservationH\x00R\vobservation\x12B\n" +
 	"\bdraining\x18\x03 \x01(\v2$.modelscaler.observation.v1.DrainingH\x00R\bdraining\x12U\n" +
-	"\x0freplay_complete\x18\x04 \x01(\v2*.modelscaler.observation.v1.ReplayCompleteH\x00R\x0ereplayCompleteB\t\n" +
+	"\x0freplay_complete\x18\x04 \x01(\v2*.modelscaler.observation.v1.ReplayCompleteH\x00R\x0ereplayComplete\x12@\n" +
+	"\x06replay\x18\x05 \x01(\v2&.modelscaler.observation.v1.RoleReplayH\x00R\x06replayB\t\n" +
 	"\amessage\"\x8a\x01\n" +
 	"\x05Ready\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\x12\x12\n" +
@@ -2575,7 +2849,33 @@ const file_modelscaler_observation_v1_observation_proto_rawDesc = "" +
 	"\bDraining\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"4\n" +
 	"\x0eReplayComplete\x12\"\n" +
-	"\fobservations\x18\x01 \x01(\x05R\fobservations\"\x82\x01\n" +
+	"\fobservations\x18\x01 \x01(\x05R\fobservations\"~\n" +
+	"\n" +
+	"RoleReplay\x125\n" +
+	"\x03key\x18\x01 \x01(\v2#.modelscaler.observation.v1.RoleKeyR\x03key\x129\n" +
+	"\x04runs\x18\x02 \x03(\v2%.modelscaler.observation.v1.ReplayRunR\x04runs\"\xb4\a\n" +
+	"\tReplayRun\x128\n" +
+	"\x04kind\x18\x01 \x01(\x0e2$.modelscaler.observation.v1.RoleKindR\x04kind\x12\x16\n" +
+	"\x06engine\x18\x02 \x01(\tR\x06engine\x12=\n" +
+	"\x05state\x18\x03 \x01(\x0e2'.modelscaler.observation.v1.SignalStateR\x05state\x125\n" +
+	"\binterval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12@\n" +
+	"\bcoverage\x18\x05 \x01(\v2$.modelscaler.observation.v1.CoverageR\bcoverage\x12J\n" +
+	"\vttft_source\x18\x06 \x01(\x0e2).modelscaler.observation.v1.LatencySourceR\n" +
+	"ttftSource\x12H\n" +
+	"\n" +
+	"itl_source\x18\a \x01(\x0e2).modelscaler.observation.v1.LatencySourceR\titlSource\x12'\n" +
+	"\x0fage_nanoseconds\x18\b \x03(\x03R\x0eageNanoseconds\x12\x1a\n" +
+	"\bsequence\x18\t \x03(\x04R\bsequence\x12)\n" +
+	"\x10span_nanoseconds\x18\n" +
+	" \x03(\x03R\x0fspanNanoseconds\x12)\n" +
+	"\x10running_requests\x18\v \x03(\x01R\x0frunningRequests\x12)\n" +
+	"\x10waiting_requests\x18\f \x03(\x01R\x0fwaitingRequests\x127\n" +
+	"\x18prompt_tokens_per_second\x18\r \x03(\x01R\x15promptTokensPerSecond\x12>\n" +
+	"\x1craw_prompt_tokens_per_second\x18\x0e \x03(\x01R\x18rawPromptTokensPerSecond\x12?\n" +
+	"\x1cgeneration_tokens_per_second\x18\x0f \x03(\x01R\x19generationTokensPerSecond\x12/\n" +
+	"\x14kv_cache_usage_ratio\x18\x10 \x03(\x01R\x11kvCacheUsageRatio\x12+\n" +
+	"\x11ttft_milliseconds\x18\x11 \x03(\x01R\x10ttftMilliseconds\x12)\n" +
+	"\x10itl_milliseconds\x18\x12 \x03(\x01R\x0fitlMilliseconds\"\x82\x01\n" +
 	"\aRoleKey\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
@@ -2743,7 +3043,7 @@ func file_modelscaler_observation_v1_observation_proto_rawDescGZIP() []byte {
 }
 
 var file_modelscaler_observation_v1_observation_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_modelscaler_observation_v1_observation_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_modelscaler_observation_v1_observation_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_modelscaler_observation_v1_observation_proto_goTypes = []any{
 	(RoleKind)(0),                           // 0: modelscaler.observation.v1.RoleKind
 	(SignalState)(0),                        // 1: modelscaler.observation.v1.SignalState
@@ -2759,82 +3059,93 @@ var file_modelscaler_observation_v1_observation_proto_goTypes = []any{
 	(*Ready)(nil),                           // 11: modelscaler.observation.v1.Ready
 	(*Draining)(nil),                        // 12: modelscaler.observation.v1.Draining
 	(*ReplayComplete)(nil),                  // 13: modelscaler.observation.v1.ReplayComplete
-	(*RoleKey)(nil),                         // 14: modelscaler.observation.v1.RoleKey
-	(*RoleObservation)(nil),                 // 15: modelscaler.observation.v1.RoleObservation
-	(*Coverage)(nil),                        // 16: modelscaler.observation.v1.Coverage
-	(*UncoveredPod)(nil),                    // 17: modelscaler.observation.v1.UncoveredPod
-	(*Latency)(nil),                         // 18: modelscaler.observation.v1.Latency
-	(*Bucket)(nil),                          // 19: modelscaler.observation.v1.Bucket
-	(*SamplerServiceWatchRequest)(nil),      // 20: modelscaler.observation.v1.SamplerServiceWatchRequest
-	(*SamplerServiceWatchResponse)(nil),     // 21: modelscaler.observation.v1.SamplerServiceWatchResponse
-	(*ObservationSelector)(nil),             // 22: modelscaler.observation.v1.ObservationSelector
-	(*ObservationServiceListRequest)(nil),   // 23: modelscaler.observation.v1.ObservationServiceListRequest
-	(*ObservationServiceListResponse)(nil),  // 24: modelscaler.observation.v1.ObservationServiceListResponse
-	(*ObservationServiceWatchRequest)(nil),  // 25: modelscaler.observation.v1.ObservationServiceWatchRequest
-	(*ObservationServiceWatchResponse)(nil), // 26: modelscaler.observation.v1.ObservationServiceWatchResponse
-	(*SnapshotComplete)(nil),                // 27: modelscaler.observation.v1.SnapshotComplete
-	(*Removed)(nil),                         // 28: modelscaler.observation.v1.Removed
-	(*ScalerObservation)(nil),               // 29: modelscaler.observation.v1.ScalerObservation
-	(*RolePlan)(nil),                        // 30: modelscaler.observation.v1.RolePlan
-	(*PlanStep)(nil),                        // 31: modelscaler.observation.v1.PlanStep
-	(*durationpb.Duration)(nil),             // 32: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),           // 33: google.protobuf.Timestamp
+	(*RoleReplay)(nil),                      // 14: modelscaler.observation.v1.RoleReplay
+	(*ReplayRun)(nil),                       // 15: modelscaler.observation.v1.ReplayRun
+	(*RoleKey)(nil),                         // 16: modelscaler.observation.v1.RoleKey
+	(*RoleObservation)(nil),                 // 17: modelscaler.observation.v1.RoleObservation
+	(*Coverage)(nil),                        // 18: modelscaler.observation.v1.Coverage
+	(*UncoveredPod)(nil),                    // 19: modelscaler.observation.v1.UncoveredPod
+	(*Latency)(nil),                         // 20: modelscaler.observation.v1.Latency
+	(*Bucket)(nil),                          // 21: modelscaler.observation.v1.Bucket
+	(*SamplerServiceWatchRequest)(nil),      // 22: modelscaler.observation.v1.SamplerServiceWatchRequest
+	(*SamplerServiceWatchResponse)(nil),     // 23: modelscaler.observation.v1.SamplerServiceWatchResponse
+	(*ObservationSelector)(nil),             // 24: modelscaler.observation.v1.ObservationSelector
+	(*ObservationServiceListRequest)(nil),   // 25: modelscaler.observation.v1.ObservationServiceListRequest
+	(*ObservationServiceListResponse)(nil),  // 26: modelscaler.observation.v1.ObservationServiceListResponse
+	(*ObservationServiceWatchRequest)(nil),  // 27: modelscaler.observation.v1.ObservationServiceWatchRequest
+	(*ObservationServiceWatchResponse)(nil), // 28: modelscaler.observation.v1.ObservationServiceWatchResponse
+	(*SnapshotComplete)(nil),                // 29: modelscaler.observation.v1.SnapshotComplete
+	(*Removed)(nil),                         // 30: modelscaler.observation.v1.Removed
+	(*ScalerObservation)(nil),               // 31: modelscaler.observation.v1.ScalerObservation
+	(*RolePlan)(nil),                        // 32: modelscaler.observation.v1.RolePlan
+	(*PlanStep)(nil),                        // 33: modelscaler.observation.v1.PlanStep
+	(*durationpb.Duration)(nil),             // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),           // 35: google.protobuf.Timestamp
 }
 var file_modelscaler_observation_v1_observation_proto_depIdxs = []int32{
 	5,  // 0: modelscaler.observation.v1.SessionRequest.hello:type_name -> modelscaler.observation.v1.Hello
 	7,  // 1: modelscaler.observation.v1.SessionRequest.assign:type_name -> modelscaler.observation.v1.Assign
 	6,  // 2: modelscaler.observation.v1.Hello.epoch:type_name -> modelscaler.observation.v1.Epoch
-	32, // 3: modelscaler.observation.v1.Hello.replay_span:type_name -> google.protobuf.Duration
+	34, // 3: modelscaler.observation.v1.Hello.replay_span:type_name -> google.protobuf.Duration
 	8,  // 4: modelscaler.observation.v1.Assign.upserts:type_name -> modelscaler.observation.v1.RoleAssignment
-	14, // 5: modelscaler.observation.v1.Assign.removals:type_name -> modelscaler.observation.v1.RoleKey
-	14, // 6: modelscaler.observation.v1.RoleAssignment.key:type_name -> modelscaler.observation.v1.RoleKey
+	16, // 5: modelscaler.observation.v1.Assign.removals:type_name -> modelscaler.observation.v1.RoleKey
+	16, // 6: modelscaler.observation.v1.RoleAssignment.key:type_name -> modelscaler.observation.v1.RoleKey
 	0,  // 7: modelscaler.observation.v1.RoleAssignment.kind:type_name -> modelscaler.observation.v1.RoleKind
-	32, // 8: modelscaler.observation.v1.RoleAssignment.interval:type_name -> google.protobuf.Duration
+	34, // 8: modelscaler.observation.v1.RoleAssignment.interval:type_name -> google.protobuf.Duration
 	9,  // 9: modelscaler.observation.v1.RoleAssignment.pods:type_name -> modelscaler.observation.v1.PodTarget
-	32, // 10: modelscaler.observation.v1.RoleAssignment.last_scrape_age:type_name -> google.protobuf.Duration
+	34, // 10: modelscaler.observation.v1.RoleAssignment.last_scrape_age:type_name -> google.protobuf.Duration
 	11, // 11: modelscaler.observation.v1.SessionResponse.ready:type_name -> modelscaler.observation.v1.Ready
-	15, // 12: modelscaler.observation.v1.SessionResponse.observation:type_name -> modelscaler.observation.v1.RoleObservation
+	17, // 12: modelscaler.observation.v1.SessionResponse.observation:type_name -> modelscaler.observation.v1.RoleObservation
 	12, // 13: modelscaler.observation.v1.SessionResponse.draining:type_name -> modelscaler.observation.v1.Draining
 	13, // 14: modelscaler.observation.v1.SessionResponse.replay_complete:type_name -> modelscaler.observation.v1.ReplayComplete
-	14, // 15: modelscaler.observation.v1.RoleObservation.key:type_name -> modelscaler.observation.v1.RoleKey
-	0,  // 16: modelscaler.observation.v1.RoleObservation.kind:type_name -> modelscaler.observation.v1.RoleKind
-	33, // 17: modelscaler.observation.v1.RoleObservation.start_time:type_name -> google.protobuf.Timestamp
-	33, // 18: modelscaler.observation.v1.RoleObservation.end_time:type_name -> google.protobuf.Timestamp
-	32, // 19: modelscaler.observation.v1.RoleObservation.age:type_name -> google.protobuf.Duration
-	32, // 20: modelscaler.observation.v1.RoleObservation.interval:type_name -> google.protobuf.Duration
-	32, // 21: modelscaler.observation.v1.RoleObservation.span:type_name -> google.protobuf.Duration
-	16, // 22: modelscaler.observation.v1.RoleObservation.coverage:type_name -> modelscaler.observation.v1.Coverage
-	1,  // 23: modelscaler.observation.v1.RoleObservation.state:type_name -> modelscaler.observation.v1.SignalState
-	18, // 24: modelscaler.observation.v1.RoleObservation.ttft:type_name -> modelscaler.observation.v1.Latency
-	18, // 25: modelscaler.observation.v1.RoleObservation.itl:type_name -> modelscaler.observation.v1.Latency
-	17, // 26: modelscaler.observation.v1.Coverage.uncovered:type_name -> modelscaler.observation.v1.UncoveredPod
-	2,  // 27: modelscaler.observation.v1.UncoveredPod.reason:type_name -> modelscaler.observation.v1.UncoveredReason
-	3,  // 28: modelscaler.observation.v1.Latency.source:type_name -> modelscaler.observation.v1.LatencySource
-	19, // 29: modelscaler.observation.v1.Latency.buckets:type_name -> modelscaler.observation.v1.Bucket
-	15, // 30: modelscaler.observation.v1.SamplerServiceWatchResponse.observation:type_name -> modelscaler.observation.v1.RoleObservation
-	22, // 31: modelscaler.observation.v1.ObservationServiceListRequest.selector:type_name -> modelscaler.observation.v1.ObservationSelector
-	29, // 32: modelscaler.observation.v1.ObservationServiceListResponse.observations:type_name -> modelscaler.observation.v1.ScalerObservation
-	22, // 33: modelscaler.observation.v1.ObservationServiceWatchRequest.selector:type_name -> modelscaler.observation.v1.ObservationSelector
-	29, // 34: modelscaler.observation.v1.ObservationServiceWatchResponse.observation:type_name -> modelscaler.observation.v1.ScalerObservation
-	27, // 35: modelscaler.observation.v1.ObservationServiceWatchResponse.snapshot_complete:type_name -> modelscaler.observation.v1.SnapshotComplete
-	28, // 36: modelscaler.observation.v1.ObservationServiceWatchResponse.removed:type_name -> modelscaler.observation.v1.Removed
-	15, // 37: modelscaler.observation.v1.ScalerObservation.observation:type_name -> modelscaler.observation.v1.RoleObservation
-	30, // 38: modelscaler.observation.v1.ScalerObservation.plan:type_name -> modelscaler.observation.v1.RolePlan
-	33, // 39: modelscaler.observation.v1.ScalerObservation.plan_time:type_name -> google.protobuf.Timestamp
-	31, // 40: modelscaler.observation.v1.RolePlan.trace:type_name -> modelscaler.observation.v1.PlanStep
-	4,  // 41: modelscaler.observation.v1.SamplerService.Session:input_type -> modelscaler.observation.v1.SessionRequest
-	20, // 42: modelscaler.observation.v1.SamplerService.Watch:input_type -> modelscaler.observation.v1.SamplerServiceWatchRequest
-	23, // 43: modelscaler.observation.v1.ObservationService.List:input_type -> modelscaler.observation.v1.ObservationServiceListRequest
-	25, // 44: modelscaler.observation.v1.ObservationService.Watch:input_type -> modelscaler.observation.v1.ObservationServiceWatchRequest
-	10, // 45: modelscaler.observation.v1.SamplerService.Session:output_type -> modelscaler.observation.v1.SessionResponse
-	21, // 46: modelscaler.observation.v1.SamplerService.Watch:output_type -> modelscaler.observation.v1.SamplerServiceWatchResponse
-	24, // 47: modelscaler.observation.v1.ObservationService.List:output_type -> modelscaler.observation.v1.ObservationServiceListResponse
-	26, // 48: modelscaler.observation.v1.ObservationService.Watch:output_type -> modelscaler.observation.v1.ObservationServiceWatchResponse
-	45, // [45:49] is the sub-list for method output_type
-	41, // [41:45] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	14, // 15: modelscaler.observation.v1.SessionResponse.replay:type_name -> modelscaler.observation.v1.RoleReplay
+	16, // 16: modelscaler.observation.v1.RoleReplay.key:type_name -> modelscaler.observation.v1.RoleKey
+	15, // 17: modelscaler.observation.v1.RoleReplay.runs:type_name -> modelscaler.observation.v1.ReplayRun
+	0,  // 18: modelscaler.observation.v1.ReplayRun.kind:type_name -> modelscaler.observation.v1.RoleKind
+	1,  // 19: modelscaler.observation.v1.ReplayRun.state:type_name -> modelscaler.observation.v1.SignalState
+	34, // 20: modelscaler.observation.v1.ReplayRun.interval:type_name -> google.protobuf.Duration
+	18, // 21: modelscaler.observation.v1.ReplayRun.coverage:type_name -> modelscaler.observation.v1.Coverage
+	3,  // 22: modelscaler.observation.v1.ReplayRun.ttft_source:type_name -> modelscaler.observation.v1.LatencySource
+	3,  // 23: modelscaler.observation.v1.ReplayRun.itl_source:type_name -> modelscaler.observation.v1.LatencySource
+	16, // 24: modelscaler.observation.v1.RoleObservation.key:type_name -> modelscaler.observation.v1.RoleKey
+	0,  // 25: modelscaler.observation.v1.RoleObservation.kind:type_name -> modelscaler.observation.v1.RoleKind
+	35, // 26: modelscaler.observation.v1.RoleObservation.start_time:type_name -> google.protobuf.Timestamp
+	35, // 27: modelscaler.observation.v1.RoleObservation.end_time:type_name -> google.protobuf.Timestamp
+	34, // 28: modelscaler.observation.v1.RoleObservation.age:type_name -> google.protobuf.Duration
+	34, // 29: modelscaler.observation.v1.RoleObservation.interval:type_name -> google.protobuf.Duration
+	34, // 30: modelscaler.observation.v1.RoleObservation.span:type_name -> google.protobuf.Duration
+	18, // 31: modelscaler.observation.v1.RoleObservation.coverage:type_name -> modelscaler.observation.v1.Coverage
+	1,  // 32: modelscaler.observation.v1.RoleObservation.state:type_name -> modelscaler.observation.v1.SignalState
+	20, // 33: modelscaler.observation.v1.RoleObservation.ttft:type_name -> modelscaler.observation.v1.Latency
+	20, // 34: modelscaler.observation.v1.RoleObservation.itl:type_name -> modelscaler.observation.v1.Latency
+	19, // 35: modelscaler.observation.v1.Coverage.uncovered:type_name -> modelscaler.observation.v1.UncoveredPod
+	2,  // 36: modelscaler.observation.v1.UncoveredPod.reason:type_name -> modelscaler.observation.v1.UncoveredReason
+	3,  // 37: modelscaler.observation.v1.Latency.source:type_name -> modelscaler.observation.v1.LatencySource
+	21, // 38: modelscaler.observation.v1.Latency.buckets:type_name -> modelscaler.observation.v1.Bucket
+	17, // 39: modelscaler.observation.v1.SamplerServiceWatchResponse.observation:type_name -> modelscaler.observation.v1.RoleObservation
+	24, // 40: modelscaler.observation.v1.ObservationServiceListRequest.selector:type_name -> modelscaler.observation.v1.ObservationSelector
+	31, // 41: modelscaler.observation.v1.ObservationServiceListResponse.observations:type_name -> modelscaler.observation.v1.ScalerObservation
+	24, // 42: modelscaler.observation.v1.ObservationServiceWatchRequest.selector:type_name -> modelscaler.observation.v1.ObservationSelector
+	31, // 43: modelscaler.observation.v1.ObservationServiceWatchResponse.observation:type_name -> modelscaler.observation.v1.ScalerObservation
+	29, // 44: modelscaler.observation.v1.ObservationServiceWatchResponse.snapshot_complete:type_name -> modelscaler.observation.v1.SnapshotComplete
+	30, // 45: modelscaler.observation.v1.ObservationServiceWatchResponse.removed:type_name -> modelscaler.observation.v1.Removed
+	17, // 46: modelscaler.observation.v1.ScalerObservation.observation:type_name -> modelscaler.observation.v1.RoleObservation
+	32, // 47: modelscaler.observation.v1.ScalerObservation.plan:type_name -> modelscaler.observation.v1.RolePlan
+	35, // 48: modelscaler.observation.v1.ScalerObservation.plan_time:type_name -> google.protobuf.Timestamp
+	33, // 49: modelscaler.observation.v1.RolePlan.trace:type_name -> modelscaler.observation.v1.PlanStep
+	4,  // 50: modelscaler.observation.v1.SamplerService.Session:input_type -> modelscaler.observation.v1.SessionRequest
+	22, // 51: modelscaler.observation.v1.SamplerService.Watch:input_type -> modelscaler.observation.v1.SamplerServiceWatchRequest
+	25, // 52: modelscaler.observation.v1.ObservationService.List:input_type -> modelscaler.observation.v1.ObservationServiceListRequest
+	27, // 53: modelscaler.observation.v1.ObservationService.Watch:input_type -> modelscaler.observation.v1.ObservationServiceWatchRequest
+	10, // 54: modelscaler.observation.v1.SamplerService.Session:output_type -> modelscaler.observation.v1.SessionResponse
+	23, // 55: modelscaler.observation.v1.SamplerService.Watch:output_type -> modelscaler.observation.v1.SamplerServiceWatchResponse
+	26, // 56: modelscaler.observation.v1.ObservationService.List:output_type -> modelscaler.observation.v1.ObservationServiceListResponse
+	28, // 57: modelscaler.observation.v1.ObservationService.Watch:output_type -> modelscaler.observation.v1.ObservationServiceWatchResponse
+	54, // [54:58] is the sub-list for method output_type
+	50, // [50:54] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_modelscaler_observation_v1_observation_proto_init() }
@@ -2852,9 +3163,10 @@ func file_modelscaler_observation_v1_observation_proto_init() {
 		(*SessionResponse_Observation)(nil),
 		(*SessionResponse_Draining)(nil),
 		(*SessionResponse_ReplayComplete)(nil),
+		(*SessionResponse_Replay)(nil),
 	}
-	file_modelscaler_observation_v1_observation_proto_msgTypes[11].OneofWrappers = []any{}
-	file_modelscaler_observation_v1_observation_proto_msgTypes[22].OneofWrappers = []any{
+	file_modelscaler_observation_v1_observation_proto_msgTypes[13].OneofWrappers = []any{}
+	file_modelscaler_observation_v1_observation_proto_msgTypes[24].OneofWrappers = []any{
 		(*ObservationServiceWatchResponse_Observation)(nil),
 		(*ObservationServiceWatchResponse_SnapshotComplete)(nil),
 		(*ObservationServiceWatchResponse_Removed)(nil),
@@ -2865,7 +3177,7 @@ func file_modelscaler_observation_v1_observation_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_modelscaler_observation_v1_observation_proto_rawDesc), len(file_modelscaler_observation_v1_observation_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
