@@ -40,7 +40,7 @@ spec:
     proportional: {metric: QueueDepth, roleTargets: [{name: server, target: "8"}]}
   behavior:
     scaleUp: {stepPolicy: {type: Pods, value: 1}}
-    scaleDown: {stabilizationWindowSeconds: 5, stepPolicy: {type: Pods, value: 1}}
+    scaleDown: {stabilizationWindowSeconds: 3, stepPolicy: {type: Pods, value: 1}}
 `
 	others = `
 apiVersion: worker.gpustack.ai/v1
@@ -144,7 +144,7 @@ var subjects = []subject{{"chat", "server"}, {"pair", "prefill"}, {"pair", "deco
 
 // queued are the roles that are sized by their own queue, 8 requests a replica, with the windows that their removals wait for.
 // That of chat is short: each injection waits for it.
-var queued = map[subject]time.Duration{{"chat", "server"}: 5 * time.Second, {"pair", "decode"}: 10 * time.Second, {"tight", "server"}: 10 * time.Second}
+var queued = map[subject]time.Duration{{"chat", "server"}: 3 * time.Second, {"pair", "decode"}: 10 * time.Second, {"tight", "server"}: 10 * time.Second}
 
 // A request takes 2 s, so the queue depth is twice the rate.
 var (
