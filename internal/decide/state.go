@@ -37,6 +37,15 @@ func StateFromStatus(status workerv1.ModelDeploymentScalerStatus) State {
 	return s
 }
 
+// Brief is the memory without histories and predictors: what NeedsWrite looks at, at a tenth of the cost.
+func (s State) Brief() State {
+	s.Roles, s.Predictors = slices.Clone(s.Roles), nil
+	for i := range s.Roles {
+		s.Roles[i].History = nil
+	}
+	return s
+}
+
 // Status is the memory as the status keeps it; nothing in it is shared with the State.
 func (s State) Status() workerv1.ModelDeploymentScalerStatus {
 	status := workerv1.ModelDeploymentScalerStatus{

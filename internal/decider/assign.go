@@ -90,9 +90,13 @@ func newcomers(before placement, shards []shard) map[string]bool {
 
 // byShard lists what each shard owns; every shard is in the result, with nothing to do too.
 func (p placement) byShard(roles []observe.Assignment) map[string][]observe.Assignment {
+	counts := make(map[string]int, len(p.shards))
+	for _, owner := range p.owners {
+		counts[owner]++
+	}
 	owned := make(map[string][]observe.Assignment, len(p.shards))
 	for name := range p.shards {
-		owned[name] = nil
+		owned[name] = make([]observe.Assignment, 0, counts[name]) // kept as long as it holds
 	}
 	for _, role := range roles {
 		if owner, found := p.owners[role.Key]; found {

@@ -10,18 +10,21 @@ import (
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/decide"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
 )
 
 // memory is what is kept of one scaler between passes. Only its own pass touches it, and passes of one scaler never overlap;
 // uid alone never changes and is read by others too.
 type memory struct {
-	uid   types.UID
-	state decide.State
+	uid types.UID
+	// state is the planner's.
+	state decide.Packed
 	// planned says that state is a pass's, not just what the stored status says.
 	planned bool
 	// latest is the scaler's metadata as our last write of it was answered; nil before.
 	latest *metav1.ObjectMeta
-	// stored is the status that the API server holds, as far as is known, written by us at storedAt (zero: not yet).
+	// stored is the status that the API server holds, as far as is known and without histories, written by us at storedAt
+	// (zero: not yet).
 	stored   workerv1.ModelDeploymentScalerStatus
 	storedAt time.Time
 	// unsaved says that the target was written and the status of that is not stored yet: until it is, nothing is written to
@@ -31,7 +34,7 @@ type memory struct {
 
 // restore begins anew with what the status holds. The uid stays: others may be asking for it (has).
 func (m *memory) restore(s *workerv1.ModelDeploymentScaler) {
-	m.state, m.stored = decide.StateFromStatus(s.Status), s.Status
+	m.state, m.stored = decide.StateFromStatus(s.Status).Pack(), kube.WithoutHistories(s.Status)
 	m.planned, m.latest, m.storedAt, m.unsaved = false, nil, time.Time{}, false
 }
 

@@ -84,7 +84,7 @@ func (m *metrics) observePass(v *view, state decide.State) {
 		m.recommended.WithLabelValues(labels...).Set(float64(role.Raw))
 		m.constrained.WithLabelValues(labels...).Set(float64(role.Constrained))
 	}
-	for _, role := range v.memory.state.Roles {
+	for _, role := range v.in.State.Roles {
 		if !kept[role.Name] {
 			m.drop(prometheus.Labels{"namespace": v.name.Namespace, "scaler": v.name.Name, "role": role.Name})
 		}

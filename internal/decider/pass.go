@@ -41,7 +41,7 @@ func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Dura
 			return 0, err
 		}
 		if v.memory.unsaved { // nothing is written before this is, and nothing planned twice on one observation (D33)
-			return interval(&v.in.Scaler.Spec), l.save(ctx, v.memory, v.scaler, v.memory.state.Status())
+			return interval(&v.in.Scaler.Spec), l.save(ctx, v.memory, v.scaler, v.in.State.Status())
 		}
 		d := decide.Plan(v.in)
 		if needsLive := d.Reread || d.Commit != nil || d.Bind != nil; needsLive && !live {
@@ -61,14 +61,16 @@ func (l *leader) pass(ctx context.Context, name types.NamespacedName) (time.Dura
 // gather makes the view of one pass; nil when the scaler is gone, which forgets it. Deletions are always planned on a live
 // view: a binding that the cache does not show yet must not be orphaned.
 func (l *leader) gather(ctx context.Context, name types.NamespacedName, live bool) (*view, error) {
-	scaler := l.cache.Scaler(name)
+	scaler, err := l.cached(name)
+	if err != nil {
+		return nil, err
+	}
 	if scaler == nil {
 		l.forget(name)
 		return nil, nil
 	}
 	live = live || scaler.DeletionTimestamp != nil
 	if live {
-		var err error
 		if scaler, err = l.cache.ScalerLive(ctx, name); scaler == nil {
 			return nil, err
 		}
@@ -84,11 +86,20 @@ func (l *leader) gather(ctx context.Context, name types.NamespacedName, live boo
 	if err != nil {
 		return nil, err
 	}
-	in := l.input(scaler, snapshot, m.state, live)
+	in := l.input(scaler, snapshot, m.state.State(), live)
 	if !m.planned {
 		in.State = l.rebuild(in)
 	}
 	return &view{name: name, scaler: scaler, memory: m, in: in}, nil
+}
+
+// cached is the scaler in view, with its histories where its memory is to begin with them.
+func (l *leader) cached(name types.NamespacedName) (*workerv1.ModelDeploymentScaler, error) {
+	s := l.cache.Scaler(name)
+	if s != nil && !l.memories.has(name, s.UID) {
+		return l.cache.WholeScaler(name)
+	}
+	return s, nil
 }
 
 func (l *leader) snapshot(ctx context.Context, on types.NamespacedName, live bool) (*target.Snapshot, error) {

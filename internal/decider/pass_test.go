@@ -184,7 +184,7 @@ func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
 	l.remember("shard", replayOf(t, history...), time.Now())
 	l.see(8)
 	require.NoError(t, l.turn())
-	require.Len(t, l.memories.byName[l.name].state.Roles[0].History, 13)
+	require.Len(t, l.memories.byName[l.name].state.State().Roles[0].History, 13)
 	require.Empty(t, l.readings.past)
 
 	l.remember("shard", replayOf(t, history...), time.Now())
@@ -204,7 +204,7 @@ func TestMemoryThatBeganWithAnOutdatedStatusBeginsAnew(t *testing.T) {
 
 	m := l.memories.of(l.name, outdated)
 	require.ErrorIs(t, l.save(t.Context(), m, outdated, workerv1.ModelDeploymentScalerStatus{ObservedGeneration: 1}), errStatusMoved)
-	require.Equal(t, int64(7), m.state.Binding.Term)
+	require.Equal(t, int64(7), m.state.State().Binding.Term)
 	require.Equal(t, int64(7), w.scaler("s").Status.Binding.Term)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/decide"
+	"gpustack.ai/model-deployment-scaler/internal/kube"
 )
 
 // errStatusMoved asks for another pass: what was planned on was not what the last leader left.
@@ -22,10 +23,10 @@ var errStatusMoved = errors.New("the stored status is newer than the one that wa
 // (D36). failed is what the commit came back with.
 func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome decide.Outcome, failed error) error {
 	next := d.Settle(outcome)
-	l.tell(v, d, failed, v.memory.state.Conditions, next.Conditions)
+	l.tell(v, d, failed, v.in.State.Conditions, next.Conditions)
 	l.metrics.observePass(v, next)
 	l.view.Publish(l.shown(v, d, outcome))
-	v.memory.state, v.memory.planned = next, true
+	v.memory.state, v.memory.planned = next.Pack(), true
 	if v.in.Target != nil && !l.awaitsPast(targetOf(v.scaler)) {
 		l.readings.dropPast(v.in.Target)
 	}
@@ -33,11 +34,10 @@ func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome
 		return l.letGo(ctx, v, d, outcome)
 	}
 	v.memory.unsaved = v.memory.unsaved || outcome.Written && d.Commit != nil
-	status := next.Status()
-	if !v.memory.unsaved && !decide.NeedsWrite(v.memory.stored, status, l.sinceStored(v.memory)) {
+	if !v.memory.unsaved && !decide.NeedsWrite(v.memory.stored, next.Brief().Status(), l.sinceStored(v.memory)) {
 		return nil
 	}
-	return l.save(ctx, v.memory, v.scaler, status)
+	return l.save(ctx, v.memory, v.scaler, next.Status())
 }
 
 // letGo removes the finalizer of a deleted scaler once no binding of its own is left (D46).
@@ -61,7 +61,7 @@ func (l *leader) save(ctx context.Context, m *memory, scaler *workerv1.ModelDepl
 		if live == nil || live.UID != m.uid {
 			return nil // gone; the next pass forgets it
 		}
-		if m.storedAt.IsZero() && !equality.Semantic.DeepEqual(live.Status, m.stored) {
+		if m.storedAt.IsZero() && !equality.Semantic.DeepEqual(kube.WithoutHistories(live.Status), m.stored) {
 			m.restore(live)
 			return fmt.Errorf("writing status of scaler %s: %w", nameOf(scaler), errStatusMoved)
 		}
@@ -74,7 +74,7 @@ func (l *leader) save(ctx context.Context, m *memory, scaler *workerv1.ModelDepl
 		return err
 	}
 	m.wrote(written)
-	m.stored, m.storedAt, m.unsaved = status, l.clock.now(), false
+	m.stored, m.storedAt, m.unsaved = kube.WithoutHistories(status), l.clock.now(), false
 	return nil
 }
 

@@ -27,6 +27,8 @@ const (
 	workloadPoll = 30 * time.Second
 	// heartbeatLimit is how long no worker may take from the queue of passes before the process counts as stuck.
 	heartbeatLimit = time.Minute
+	// gcPercent is how much the heap may grow between collections, in percent. Most of it lives as long as its scalers.
+	gcPercent = 30
 	// replaySpan is how much history samplers are asked for (D55).
 	replaySpan = 30 * time.Minute
 )
@@ -53,6 +55,7 @@ type decider struct {
 // Run is the decider from start to end. It returns nil after an orderly end, and an error when the Lease was lost: the
 // process then ends, a standby takes over, and the next start is a standby with a clean memory.
 func Run(ctx context.Context, p *process.Process, o *Options) error {
+	process.SetGCPercent(gcPercent)
 	d, err := newDecider(ctx, p, o)
 	if err != nil {
 		return err

@@ -49,14 +49,14 @@ type Cache struct {
 func NewCache(client *Client, o CacheOptions) (*Cache, error) {
 	enginePods := labels.Set{target.NameLabel: target.NameValue}.String()
 	scalers, err1 := newInformer(client.Scalers(""), "", &workerv1.ModelDeploymentScaler{}, transform(keepScaler),
-		cache.Indexers{byTarget: indexBy(func(s *workerv1.ModelDeploymentScaler) []string {
+		cache.Indexers{byTarget: indexBy(func(s *cachedScaler) []string {
 			return []string{key(s.Namespace, s.Spec.TargetRef.Name)}
 		})})
 	targets, err2 := newInformer(client.Dynamic.Resource(client.targetResource()), "", &unstructured.Unstructured{},
 		transform(keepTarget), nil)
 	pods, err3 := newInformer(client.Core.CoreV1().Pods(""), enginePods, &corev1.Pod{}, transform(keepPod),
-		cache.Indexers{byOwner: indexBy(func(p *corev1.Pod) []string {
-			return []string{key(p.Namespace, p.Labels[target.InstanceLabel])}
+		cache.Indexers{byOwner: indexBy(func(p *cachedPod) []string {
+			return []string{key(p.Namespace, p.label(target.InstanceLabel))}
 		})})
 	c := &Cache{client: client, scalers: scalers, targets: targets, pods: pods, workloads: newWorkloadCache(client, o)}
 	var err4 error

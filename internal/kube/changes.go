@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"go.uber.org/zap"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,9 +27,9 @@ type Changes struct {
 // Subscribe tells changes from now on. It returns when everything that is there already has been told.
 func (c *Cache) Subscribe(ctx context.Context, changes Changes, log *zap.Logger) error {
 	handlers := map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-		c.scalers: onChange(log, func(old, new *workerv1.ModelDeploymentScaler) {
+		c.scalers: onChange(log, func(old, new *cachedScaler) {
 			if scalerMoved(old, new) {
-				changes.Scaler(either(old, new))
+				changes.Scaler(&either(old, new).ModelDeploymentScaler)
 			}
 		}),
 		c.targets: onChange(log, func(old, new *cachedTarget) {
@@ -39,13 +38,13 @@ func (c *Cache) Subscribe(ctx context.Context, changes Changes, log *zap.Logger)
 			}
 			changes.Sampling(nameOf(either(old, new)))
 		}),
-		c.pods: onChange(log, func(old, new *corev1.Pod) {
+		c.pods: onChange(log, func(old, new *cachedPod) {
 			pod := either(old, new)
-			changes.Sampling(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[target.InstanceLabel]})
+			changes.Sampling(types.NamespacedName{Namespace: pod.Namespace, Name: pod.label(target.InstanceLabel)})
 		}),
 	}
 	if c.samplers != nil {
-		handlers[c.samplers] = onChange(log, func(_, _ *corev1.Pod) { changes.Samplers() })
+		handlers[c.samplers] = onChange(log, func(_, _ *cachedPod) { changes.Samplers() })
 	}
 	var told []cache.InformerSynced
 	for informer, handler := range handlers {
@@ -62,7 +61,7 @@ func (c *Cache) Subscribe(ctx context.Context, changes Changes, log *zap.Logger)
 }
 
 // scalerMoved: a pass has to look at it, without waiting for its interval.
-func scalerMoved(old, new *workerv1.ModelDeploymentScaler) bool {
+func scalerMoved(old, new *cachedScaler) bool {
 	return old == nil || new == nil || old.UID != new.UID || old.Generation != new.Generation ||
 		(old.DeletionTimestamp == nil) != (new.DeletionTimestamp == nil)
 }

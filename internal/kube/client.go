@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,6 +32,9 @@ const FieldManager = "model-deployment-scaler"
 // startTimeout bounds the discovery calls that Connect makes.
 const startTimeout = 30 * time.Second
 
+// dialTimeout bounds the making of a connection for Leases; on one that is silent for as long, the network is asked.
+const dialTimeout = 10 * time.Second
+
 // ErrUnfit is a cluster that the decider cannot work with until somebody changes it; waiting does not help.
 var ErrUnfit = errors.New("the cluster does not fit this release")
 
@@ -38,7 +42,7 @@ var ErrUnfit = errors.New("the cluster does not fit this release")
 type Client struct {
 	Core    kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Leases have a request budget of their own: many writes at once must not delay a renewal.
+	// Leases have a request budget and a connection of their own: neither many writes nor long lists delay a renewal.
 	Leases coordinationv1.LeasesGetter
 	// Version of group worker.gpustack.ai that serves both kinds.
 	Version string
@@ -68,7 +72,7 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 	defer cancel()
 	core, err1 := kubernetes.NewForConfig(config)
 	dyn, err2 := dynamic.NewForConfig(config)
-	leases, err3 := coordinationv1.NewForConfig(config)
+	leases, err3 := coordinationv1.NewForConfig(ownConnection(config))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
@@ -95,6 +99,16 @@ func NewClient(ctx context.Context, config *rest.Config, version string) (*Clien
 		Core: core, Dynamic: dyn, Leases: leases, Version: version,
 		scalers: scalers, codec: runtime.NewParameterCodec(scheme),
 	}, nil
+}
+
+// ownConnection is a config whose clients share no connection with others: transports are shared by what they are made of,
+// and this one's dialer is its own.
+func ownConnection(config *rest.Config) *rest.Config {
+	own := rest.CopyConfig(config)
+	if own.Dial == nil {
+		own.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
+	}
+	return own
 }
 
 // scalerREST speaks JSON in one version of our group; both versions decode into the same Go type.

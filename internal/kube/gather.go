@@ -17,13 +17,28 @@ import (
 // readTimeout bounds one live read, so that a request which gets no answer holds up one pass for a moment and no more.
 const readTimeout = 5 * time.Second
 
-// Scaler is the cached scaler; nil when there is none.
+// Scaler is the cached scaler; nil when there is none. Like the others from the cache it has no histories in its status.
 func (c *Cache) Scaler(name types.NamespacedName) *workerv1.ModelDeploymentScaler {
+	if scaler := c.scaler(name); scaler != nil {
+		return &scaler.ModelDeploymentScaler
+	}
+	return nil
+}
+
+// WholeScaler is the cached scaler with the histories in its status; nil when there is none.
+func (c *Cache) WholeScaler(name types.NamespacedName) (*workerv1.ModelDeploymentScaler, error) {
+	if scaler := c.scaler(name); scaler != nil {
+		return scaler.whole()
+	}
+	return nil, nil
+}
+
+func (c *Cache) scaler(name types.NamespacedName) *cachedScaler {
 	object, found, err := c.scalers.GetIndexer().GetByKey(name.String())
 	if err != nil || !found {
 		return nil
 	}
-	scaler, _ := object.(*workerv1.ModelDeploymentScaler)
+	scaler, _ := object.(*cachedScaler)
 	return scaler
 }
 
@@ -46,8 +61,8 @@ func (c *Cache) Scalers() []*workerv1.ModelDeploymentScaler {
 	objects := c.scalers.GetIndexer().List()
 	scalers := make([]*workerv1.ModelDeploymentScaler, 0, len(objects))
 	for _, o := range objects {
-		if s, ok := o.(*workerv1.ModelDeploymentScaler); ok {
-			scalers = append(scalers, s)
+		if s, ok := o.(*cachedScaler); ok {
+			scalers = append(scalers, &s.ModelDeploymentScaler)
 		}
 	}
 	return scalers
@@ -55,7 +70,12 @@ func (c *Cache) Scalers() []*workerv1.ModelDeploymentScaler {
 
 // ScalersOf lists the cached scalers of a target.
 func (c *Cache) ScalersOf(name types.NamespacedName) []*workerv1.ModelDeploymentScaler {
-	return byIndex[*workerv1.ModelDeploymentScaler](c.scalers, byTarget, name.String())
+	found := byIndex[*cachedScaler](c.scalers, byTarget, name.String())
+	scalers := make([]*workerv1.ModelDeploymentScaler, len(found))
+	for i, s := range found {
+		scalers[i] = &s.ModelDeploymentScaler
+	}
+	return scalers
 }
 
 // Snapshot is the cached target with its instances; nil when there is no target.
@@ -87,10 +107,10 @@ func (c *Cache) snapshot(t *cachedTarget) (*target.Snapshot, error) {
 	}
 	d := t.deployment
 	deployment := key(d.Namespace, d.Name)
-	pods := byIndex[*corev1.Pod](c.pods, byOwner, deployment)
-	uids := make([]string, len(pods))
-	for i, p := range pods {
-		uids[i] = string(p.UID)
+	cached := byIndex[*cachedPod](c.pods, byOwner, deployment)
+	pods, uids := make([]*corev1.Pod, len(cached)), make([]string, len(cached))
+	for i, p := range cached {
+		pods[i], uids[i] = p.pod(), string(p.UID)
 	}
 	retiring := ""
 	if d.Retirement != nil {
@@ -110,18 +130,9 @@ func (c *Cache) Samplers() []Sampler {
 	}
 	var samplers []Sampler
 	for _, o := range c.samplers.GetIndexer().List() {
-		if p, ok := o.(*corev1.Pod); ok && p.DeletionTimestamp == nil && p.Status.PodIP != "" && podReady(p) {
-			samplers = append(samplers, Sampler{Name: p.Name, IP: p.Status.PodIP})
+		if p, ok := o.(*cachedPod); ok && p.DeletionTimestamp == nil && p.ip != "" && p.ready == corev1.ConditionTrue {
+			samplers = append(samplers, Sampler{Name: p.Name, IP: p.ip})
 		}
 	}
 	return samplers
-}
-
-func podReady(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -1,8 +1,10 @@
 package kube
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,4 +42,28 @@ func TestRequestsAreCountedByMethodAndCode(t *testing.T) {
 	n, err := testutil.GatherAndCount(registry, "rest_client_request_duration_seconds")
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
+}
+
+func TestLeasesHaveAConnectionOfTheirOwn(t *testing.T) {
+	var connections atomic.Int32
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	config := &rest.Config{Host: server.URL}
+	core, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	leases, err := kubernetes.NewForConfig(ownConnection(config))
+	require.NoError(t, err)
+	for range 3 {
+		for _, client := range []kubernetes.Interface{core, leases} {
+			_, err := client.CoordinationV1().Leases("ns").Get(t.Context(), "decider", metav1.GetOptions{})
+			require.Error(t, err)
+		}
+	}
+	require.EqualValues(t, 2, connections.Load())
 }

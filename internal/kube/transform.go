@@ -3,12 +3,10 @@ package kube
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 
-	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/fence"
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
@@ -39,14 +37,9 @@ func transform[T any](f func(T) any) cache.TransformFunc {
 // identity is what a cache and its handlers need of an object's metadata.
 func identity(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+		Namespace: shared(o.GetNamespace()), Name: o.GetName(), UID: o.GetUID(),
 		ResourceVersion: o.GetResourceVersion(), Generation: o.GetGeneration(), DeletionTimestamp: o.GetDeletionTimestamp(),
 	}
-}
-
-func keepScaler(s *workerv1.ModelDeploymentScaler) any {
-	s.ManagedFields = nil
-	return s
 }
 
 func keepTarget(u *unstructured.Unstructured) any {
@@ -74,31 +67,6 @@ func blankAnnotations(annotations map[string]string) map[string]string {
 
 func keepWorkload(u *unstructured.Unstructured) any {
 	return &cachedWorkload{ObjectMeta: identity(u), workload: target.ParseWorkload(u)}
-}
-
-// keepPod drops what target.Instances and the sampler list do not read.
-func keepPod(p *corev1.Pod) any {
-	kept := &corev1.Pod{ObjectMeta: identity(p)}
-	kept.Labels, kept.OwnerReferences = p.Labels, p.OwnerReferences
-	kept.Annotations = make(map[string]string)
-	for _, key := range []string{target.ScrapeAnnotation, target.PortAnnotation, target.PathAnnotation, target.SchemeAnnotation} {
-		if value, found := p.Annotations[key]; found {
-			kept.Annotations[key] = value
-		}
-	}
-	kept.Spec.NodeName = p.Spec.NodeName
-	for _, c := range p.Spec.Containers {
-		kept.Spec.Containers = append(kept.Spec.Containers, corev1.Container{Name: c.Name})
-	}
-	kept.Status.PodIP, kept.Status.Phase = p.Status.PodIP, p.Status.Phase
-	for _, c := range p.Status.Conditions {
-		kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status})
-	}
-	for _, c := range p.Status.ContainerStatuses {
-		kept.Status.ContainerStatuses = append(kept.Status.ContainerStatuses,
-			corev1.ContainerStatus{Name: c.Name, ContainerID: c.ContainerID, RestartCount: c.RestartCount})
-	}
-	return kept
 }
 
 // object gives what a handler was handed; of a tombstone what it remembers.

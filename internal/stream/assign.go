@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -21,24 +22,23 @@ type owned struct {
 }
 
 // difference says what turns sent into want.
-func difference(sent map[observe.RoleKey]observe.Assignment, want []observe.Assignment) (upserts []observe.Assignment, removals []observe.RoleKey) {
-	wanted := make(map[observe.RoleKey]struct{}, len(want))
-	for _, a := range want {
-		wanted[a.Key] = struct{}{}
-		if before, found := sent[a.Key]; !found || !sameAssignment(before, a) {
-			upserts = append(upserts, a)
-		}
+func difference(sent, want []observe.Assignment) (upserts []observe.Assignment, removals []observe.RoleKey) {
+	unwanted := make(map[observe.RoleKey]int, len(sent))
+	for i := range sent {
+		unwanted[sent[i].Key] = i
 	}
-	for key := range sent {
-		if _, found := wanted[key]; !found {
-			removals = append(removals, key)
+	for i := range want {
+		before, found := unwanted[want[i].Key]
+		if !found || !sameAssignment(&sent[before], &want[i]) {
+			upserts = append(upserts, want[i])
 		}
+		delete(unwanted, want[i].Key)
 	}
-	return upserts, removals
+	return upserts, slices.Collect(maps.Keys(unwanted))
 }
 
 // sameAssignment ignores LastScrapeAge: it counts when a role arrives, and the shard that has the role knows better.
-func sameAssignment(a, b observe.Assignment) bool {
+func sameAssignment(a, b *observe.Assignment) bool {
 	return a.Kind == b.Kind && a.Engine == b.Engine && a.Interval == b.Interval && a.ReadyReplicas == b.ReadyReplicas &&
 		slices.Equal(a.Pods, b.Pods)
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
-	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/process"
 )
 
@@ -91,7 +90,7 @@ func (p *Pool) greet(ctx context.Context, cancel context.CancelCauseFunc, conn *
 		return nil, err
 	}
 	shard.Replayed = p.options.ReplaySpan <= 0
-	return &link{pool: p, stream: stream, shard: shard, wake: make(chan struct{}, 1), sent: map[observe.RoleKey]observe.Assignment{}}, nil
+	return &link{pool: p, stream: stream, shard: shard, wake: make(chan struct{}, 1)}, nil
 }
 
 func checkReady(ready *observationv1.Ready) (Shard, error) {

@@ -23,7 +23,7 @@ type link struct {
 	complained bool // of the listener: an observation was refused
 
 	// Of the teller.
-	sent     map[observe.RoleKey]observe.Assignment
+	sent     []observe.Assignment
 	revision int64
 }
 
@@ -130,12 +130,7 @@ func (l *link) assign(want owned) error {
 			return err
 		}
 	}
-	for _, u := range upserts {
-		l.sent[u.Key] = u
-	}
-	for _, k := range removals {
-		delete(l.sent, k)
-	}
+	l.sent = want.roles
 	return nil
 }
 

@@ -529,7 +529,7 @@ func TestASecondPoolOfAProcessSharesTheMetrics(t *testing.T) {
 }
 
 func TestADifferenceMakesOneOfTheOther(t *testing.T) {
-	sent := map[observe.RoleKey]observe.Assignment{key("kept"): assignment("kept"), key("gone"): assignment("gone"), key("changed"): assignment("changed")}
+	sent := []observe.Assignment{assignment("kept"), assignment("gone"), assignment("changed")}
 	changed := assignment("changed")
 	changed.Pods = append(slices.Clone(changed.Pods), changed.Pods[0])
 	upserts, removals := difference(sent, []observe.Assignment{assignment("kept"), changed, assignment("new")})
