@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 type decider struct {
 	admin string
 	stop  func() error
+	kill  func() error // at once, without a word
 }
 
 func startDecider(ctx context.Context, o options, kubeconfig string, samplers []string, more ...string) (*decider, error) {
@@ -34,8 +36,36 @@ func startDecider(ctx context.Context, o options, kubeconfig string, samplers []
 		cancel()
 		return nil, err
 	}
+	d.kill = func() error {
+		err := cmd.Process.Kill()
+		_ = d.stop() // which tells that it ended
+		return err
+	}
 	return d, nil
 }
+
+// ready waits until a copy that stands by knows the cluster.
+func (d *decider) ready(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < patience; {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.admin+"/readyz", http.NoBody)
+		if err != nil {
+			return fmt.Errorf("asking a decider whether it is ready: %w", err)
+		}
+		if answer, err := http.DefaultClient.Do(request); err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		if err := measure.Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("waiting for a decider that stands by: not ready within %s", patience)
+}
+
+// pollEvery is how often a decider that takes over is looked at: its metrics cost it something, in a large fleet.
+const pollEvery = 500 * time.Millisecond
 
 // await reads the decider's metrics until they are as wanted; while it does not answer yet, it is waited for.
 func (d *decider) await(ctx context.Context, what string, limit time.Duration, wanted func(measure.Metrics) bool) error {
@@ -48,7 +78,7 @@ func (d *decider) await(ctx context.Context, what string, limit time.Duration, w
 		if time.Now().After(deadline) {
 			return fmt.Errorf("waiting until %s: not within %s (last answer: %w)", what, limit, err)
 		}
-		if err := measure.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := measure.Pause(ctx, pollEvery); err != nil {
 			return err
 		}
 	}
@@ -64,17 +94,26 @@ type cost struct {
 	writes         map[string]float64
 }
 
-// measure reads the decider's own metrics every second until done.
+// scrapeEvery is how often the decider's metrics are read while it is measured, as somebody who monitors it would.
+const scrapeEvery = 5 * time.Second
+
+// measure reads the decider's own metrics again and again until done.
 func (d *decider) measure(ctx context.Context, limit time.Duration, done func() bool) (*cost, error) {
 	first, err := measure.Read(ctx, d.admin)
 	if err != nil {
 		return nil, err
 	}
 	began, last, c := time.Now(), first, &cost{writes: map[string]float64{}}
-	for time.Since(began) < limit && !done() {
-		if err := measure.Pause(ctx, time.Second); err != nil {
+	read := began
+	for over := false; !over; {
+		if err := measure.Pause(ctx, pollEvery); err != nil {
 			return nil, err
 		}
+		over = time.Since(began) >= limit || done()
+		if !over && time.Since(read) < scrapeEvery {
+			continue
+		}
+		read = time.Now()
 		if last, err = measure.Read(ctx, d.admin); err != nil {
 			return nil, err
 		}

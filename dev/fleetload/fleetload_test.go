@@ -76,20 +76,24 @@ func TestTheReportFailsWhatCostsTooMuchWritesForNothingOrStarves(t *testing.T) {
 			steady:   &cost{seconds: 60, passes: 4000, p99: 0.001, maxRSS: 50 << 20, writes: map[string]float64{"PUT": 60, "GET": 3}},
 			burst:    &cost{seconds: 20, writes: map[string]float64{"PATCH": 4}},
 			bursting: 2, commits: latencies{time.Second, 2 * time.Second}, reports: latencies{time.Second, 3 * time.Second},
+			reactions: slices.Repeat(latencies{10 * time.Second}, stepping), failover: latencies{16 * time.Second, 17 * time.Second, 18 * time.Second},
 		}
 	}
 	for name, test := range map[string]struct {
 		spoil func(*measured)
 		want  string
 	}{
-		"all is well":             {func(*measured) {}, ""},
-		"slow passes":             {func(m *measured) { m.steady.p99 = 1.024 }, "over 1s"},
-		"passes that did not run": {func(m *measured) { m.steady.passes = 3700 }, "3700 passes ran where 4000"},
-		"writes for nothing":      {func(m *measured) { m.steady.writes["PATCH"] = 1 }, "1 writes"},
-		"a change for nothing":    {func(m *measured) { m.early = 1 }, "without a reason"},
-		"too much memory":         {func(m *measured) { m.steady.maxRSS = 70 << 20 }, "71.7 KB"},
-		"a report that came late": {func(m *measured) { m.reports[1] = 16 * time.Second }, "1 of 2"},
-		"one that never came":     {func(m *measured) { m.reports = m.reports[:1] }, "1 of 2"},
+		"all is well":                   {func(*measured) {}, ""},
+		"slow passes":                   {func(m *measured) { m.steady.p99 = 1.024 }, "over 1s"},
+		"passes that did not run":       {func(m *measured) { m.steady.passes = 3700 }, "3700 passes ran where 4000"},
+		"writes for nothing":            {func(m *measured) { m.steady.writes["PATCH"] = 1 }, "1 writes"},
+		"a change for nothing":          {func(m *measured) { m.early = 1 }, "without a reason"},
+		"too much memory":               {func(m *measured) { m.steady.maxRSS = 70 << 20 }, "71.7 KB"},
+		"a report that came late":       {func(m *measured) { m.reports[1] = 16 * time.Second }, "1 of 2"},
+		"one that never came":           {func(m *measured) { m.reports = m.reports[:1] }, "1 of 2"},
+		"a step that was answered late": {func(m *measured) { m.reactions[stepping-1] = 17 * time.Second }, "within 17s, not 16s"},
+		"a step without an answer":      {func(m *measured) { m.reactions = m.reactions[1:] }, "19 of 20"},
+		"a slow fail-over":              {func(m *measured) { m.failover[1] = 21 * time.Second }, "after 21s, not 20s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := good()
@@ -116,4 +120,17 @@ func TestLatenciesAreThoseOfWhoWasSeen(t *testing.T) {
 	require.Equal(t, time.Second, l.at(0))
 	require.Zero(t, latencies(nil).at(0.99))
 	require.Equal(t, 1, l.within(2*time.Second))
+}
+
+func TestThoseThatStepAndThoseThatBurstAreOthers(t *testing.T) {
+	for _, scalers := range []int{220, 1000, 5000} {
+		few, many := chosen(options{scalers: scalers, burst: 200})
+		require.Len(t, few, stepping)
+		require.Len(t, many, 200)
+		all := map[deployment]bool{}
+		for _, name := range append(few, many...) {
+			all[name] = true
+		}
+		require.Len(t, all, 220)
+	}
 }

@@ -101,8 +101,11 @@ type measured struct {
 	steady, burst *cost
 	early         int // decisions before the burst
 	bursting      int
+	reactions     latencies // of a few, from the step of their demand to the commit
 	commits       latencies // from the last observation that showed the burst
 	reports       latencies
+	standbyRSS    float64   // bytes, of a copy that stands by
+	failover      latencies // from the SIGKILL of the leader until half, 99 % and all scalers were planned by the next
 }
 
 // measureFleet measures a second decider, as it is shipped, which begins with the history that the samplers replay.
@@ -112,7 +115,7 @@ func measureFleet(ctx context.Context, o options, kubeconfig string, samplers []
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.stop()) }()
+	defer func() { err = errors.Join(err, d.stop()) }() // of whoever leads by then
 	m = &measured{}
 	err = d.await(ctx, "every scaler was planned", patience, func(now measure.Metrics) bool {
 		m.takeoverRSS = max(m.takeoverRSS, now.Gauge("process_resident_memory_bytes"))
@@ -131,15 +134,85 @@ func measureFleet(ctx context.Context, o options, kubeconfig string, samplers []
 	}
 	decided, _ := f.times()
 	m.early = len(decided)
-	return m, m.measureBurst(ctx, o, d, dem, f)
+	few, many := chosen(o)
+	if err := m.measureReaction(ctx, few, d, dem, f); err != nil {
+		return nil, err
+	}
+	if err := m.measureBurst(ctx, o, many, d, dem, f); err != nil {
+		return nil, err
+	}
+	d, err = m.measureFailover(ctx, o, kubeconfig, samplers, d)
+	return m, err
 }
 
-// measureBurst multiplies the demand of some, evenly spread, and waits until all of them have grown and said so.
-func (m *measured) measureBurst(ctx context.Context, o options, d *decider, dem *demand, f *follower) (err error) {
-	var names []deployment
-	for i := range o.burst {
-		names = append(names, nameOf(i*o.scalers/o.burst))
+// stepping is how many deployments' demand steps up while all else is steady.
+const stepping = 20
+
+// chosen are deployments, evenly spread: a few, and as many others as burst.
+func chosen(o options) (few, many []deployment) {
+	n := o.burst + stepping
+	for i := range n {
+		name := nameOf(i * o.scalers / n)
+		if i*stepping/n != (i+1)*stepping/n {
+			few = append(few, name)
+		} else {
+			many = append(many, name)
+		}
 	}
+	return few, many
+}
+
+// measureReaction multiplies the demand of a few and waits until they have grown.
+func (m *measured) measureReaction(ctx context.Context, names []deployment, d *decider, dem *demand, f *follower) error {
+	fmt.Printf("the demand of %d deployments is %d times what it was\n", len(names), burst)
+	began := time.Now()
+	dem.burst(names, began)
+	_, err := d.measure(ctx, burstLimit, func() bool {
+		_, reported := f.times()
+		return holdsAll(reported, names)
+	})
+	decided, _ := f.times()
+	stepped := make(map[deployment]time.Time, len(names))
+	for _, name := range names {
+		stepped[name] = began
+	}
+	m.reactions = since(stepped, decided, names)
+	return err
+}
+
+// measureFailover kills the leader while another copy stands by, and gives that one.
+func (m *measured) measureFailover(ctx context.Context, o options, kubeconfig string, samplers []string, leader *decider) (*decider, error) {
+	next, err := startDecider(ctx, o, kubeconfig, samplers)
+	if err != nil {
+		return leader, err
+	}
+	if err := next.ready(ctx); err != nil {
+		return leader, errors.Join(err, next.stop())
+	}
+	now, err := measure.Read(ctx, next.admin)
+	if err != nil {
+		return leader, errors.Join(err, next.stop())
+	}
+	m.standbyRSS = now.Gauge("process_resident_memory_bytes")
+	fmt.Println("another copy stands by; killing the leader")
+	began := time.Now()
+	if err := leader.kill(); err != nil {
+		return next, fmt.Errorf("killing the leader: %w", err)
+	}
+	for _, part := range []float64{0.5, 0.99, 1} {
+		err := next.await(ctx, "the next leader has planned", patience, func(now measure.Metrics) bool {
+			return now.Counter(passesTotal) >= part*float64(o.scalers)
+		})
+		if err != nil {
+			return next, err
+		}
+		m.failover = append(m.failover, time.Since(began))
+	}
+	return next, nil
+}
+
+// measureBurst multiplies the demand of some and waits until all of them have grown and said so.
+func (m *measured) measureBurst(ctx context.Context, o options, names []deployment, d *decider, dem *demand, f *follower) (err error) {
 	fmt.Printf("the demand of %d deployments is %d times what it was\n", o.burst, burst)
 	dem.burst(names, time.Now())
 	m.bursting = len(names)

@@ -33,8 +33,8 @@ func run(ctx context.Context) error {
 	pflag.DurationVar(&o.warmUp, "warm-up", 45*time.Second, "Time before the measurement.")
 	pflag.DurationVar(&o.measure, "measure", time.Minute, "Time of the measurement.")
 	pflag.Parse()
-	if o.scalers < 1 || o.samplers < 1 || o.burst < 1 || o.burst > o.scalers || o.cores < 1 || o.measure < interval {
-		return errors.New("checking the flags: at least one scaler, sampler and core, a burst of some of the scalers, and a measurement of one interval are needed")
+	if o.scalers < 1 || o.samplers < 1 || o.burst < 1 || o.burst+stepping > o.scalers || o.cores < 1 || o.measure < interval {
+		return errors.New("checking the flags: at least one scaler, sampler and core, a burst that leaves 20 of the scalers alone, and a measurement of one interval are needed")
 	}
 	return load(ctx, o)
 }

@@ -49,10 +49,14 @@ func report(w io.Writer, o options, m *measured) error {
 	fmt.Fprintf(w, "steady               %.0f passes in %.0f s (%.0f are one an interval), %.0f failed\n", m.steady.passes, m.steady.seconds, expected, m.steady.failed)
 	m.steady.print(w)
 	fmt.Fprintf(w, "  memory             %.0f MB resident at most, %.0f MB heap: %.1f KB a scaler, all in\n", m.steady.maxRSS/mb, m.steady.heap/mb, perScaler/kb)
+	fmt.Fprintf(w, "reaction             %d of %d grew; from the step of the demand to the commit p50 %s, p99 %s, at most %s\n", len(m.reactions), stepping,
+		round(m.reactions.at(0.5)), round(m.reactions.at(0.99)), round(m.reactions.at(1)))
 	fmt.Fprintf(w, "burst                %d of %d grew, after %.0f s; %d in time (one interval)\n", len(m.commits), m.bursting, m.burst.seconds, m.reports.within(interval))
 	m.burst.print(w)
 	fmt.Fprintf(w, "  observed to commit p50 %s, p99 %s, at most %s\n", round(m.commits.at(0.5)), round(m.commits.at(0.99)), round(m.commits.at(1)))
 	fmt.Fprintf(w, "  observed to status p50 %s, p99 %s, at most %s\n", round(m.reports.at(0.5)), round(m.reports.at(0.99)), round(m.reports.at(1)))
+	fmt.Fprintf(w, "fail-over            SIGKILL of the leader to the plan of the next: half of all within %s, 99 %% within %s, all within %s; a copy that stands by takes %.0f MB\n",
+		round(m.failover[0]), round(m.failover[1]), round(m.failover[2]), m.standbyRSS/mb)
 	var errs []error
 	check := func(right bool, format string, a ...any) {
 		if !right {
@@ -65,8 +69,19 @@ func report(w io.Writer, o options, m *measured) error {
 	check(m.early == 0, "%d targets were changed without a reason", m.early)
 	check(perScaler < 60*kb, "a scaler costs %.1f KB, over 60", perScaler/kb)
 	check(m.reports.within(interval) == m.bursting, "%d of %d scalers that burst had grown and said so within %s", m.reports.within(interval), m.bursting, interval)
+	check(len(m.reactions) == stepping && m.reactions.at(0.99) <= interval+reactionSlack, "%d of %d grew after a step of their demand, at p99 within %s, not %s",
+		len(m.reactions), stepping, round(m.reactions.at(0.99)), interval+reactionSlack)
+	check(m.failover[1] <= leaseDuration+failoverSlack, "the next leader had planned 99 %% of all scalers after %s, not %s", round(m.failover[1]), leaseDuration+failoverSlack)
 	return errors.Join(errs...)
 }
+
+const (
+	// reactionSlack is how long after the interval a step of the demand may be unanswered.
+	reactionSlack = time.Second
+	// leaseDuration is a decider's default, and failoverSlack what the next leader may take beyond.
+	leaseDuration = 15 * time.Second
+	failoverSlack = 5 * time.Second
+)
 
 func (c *cost) print(w io.Writer) {
 	fmt.Fprintf(w, "  CPU                %.2f cores (user and system)\n", c.cores)
