@@ -129,8 +129,14 @@ func (r *role) decidedBy() string {
 
 // keepRoles moves this pass's view of the roles into the memory.
 func (p *pass) keepRoles() {
-	p.state.Roles = make([]RoleState, len(p.roles))
-	p.state.Predictors = nil
+	before := p.state.Roles
+	p.state.Roles, p.state.Predictors = p.room, nil
+	if len(p.room) != len(p.roles) {
+		p.state.Roles = make([]RoleState, len(p.roles))
+	}
+	if p.alone {
+		p.room = before
+	}
 	for i, r := range p.roles {
 		p.state.Roles[i] = r.next
 		if len(r.demand.History) > 0 && p.algorithm.rates() {

@@ -19,8 +19,9 @@ type pass struct {
 	now    time.Time
 	spec   *workerv1.ModelDeploymentScalerSpec
 	target *target.Snapshot
-	state  State // the memory of the next pass; its slices are this pass's own
-	alone  bool  // so are its histories and demands, which are prolonged in place
+	state  State       // the memory of the next pass; its slices are this pass's own
+	alone  bool        // so are its histories and demands, which are prolonged in place
+	room   []RoleState // of a pass that is alone: what its next memory is written into
 	roles  []*role
 	bands  []band
 
