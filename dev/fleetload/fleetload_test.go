@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,9 @@ func TestThoseThatStepAndThoseThatBurstAreOthers(t *testing.T) {
 		}
 		require.Len(t, all, 220)
 	}
+}
+
+func TestABoundBeyondTheLastIsNone(t *testing.T) {
+	require.Equal(t, "up to 250µs", upTo(0.00025))
+	require.Equal(t, "longer than is counted", upTo(math.Inf(1)))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -85,10 +86,16 @@ const (
 
 func (c *cost) print(w io.Writer) {
 	fmt.Fprintf(w, "  CPU                %.2f cores (user and system)\n", c.cores)
-	fmt.Fprintf(w, "  time of a pass     50 %% up to %s, 99 %% up to %s; 99 %% waited up to %s for a worker\n", seconds(c.p50), seconds(c.p99), seconds(c.waited))
+	fmt.Fprintf(w, "  time of a pass     50 %% %s, 99 %% %s; 99 %% waited %s for a worker\n", upTo(c.p50), upTo(c.p99), upTo(c.waited))
 	fmt.Fprintf(w, "  API writes         %.2f a second, and %.2f renewals of the Lease\n", c.changed()/c.seconds, c.writes["PUT"]/c.seconds)
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// upTo tells an upper bound, in seconds; beyond the last that a histogram has there is none.
+func upTo(s float64) string {
+	if math.IsInf(s, 1) {
+		return "longer than is counted"
+	}
+	return "up to " + time.Duration(s*float64(time.Second)).String()
+}
 
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
