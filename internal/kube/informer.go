@@ -23,11 +23,11 @@ func newInformer[L runtime.Object](client listWatcher[L], selector string, examp
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			options.LabelSelector = selector
-			return client.List(ctx, options)
+			return patiently(ctx, func() (runtime.Object, error) { return client.List(ctx, options) })
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.LabelSelector = selector
-			return client.Watch(ctx, options)
+			return patiently(ctx, func() (watch.Interface, error) { return client.Watch(ctx, options) })
 		},
 	}
 	informer := cache.NewSharedIndexInformerWithOptions(lw, example, cache.SharedIndexInformerOptions{Indexers: indexers})
