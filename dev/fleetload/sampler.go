@@ -124,7 +124,7 @@ func (s *sampler) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
 	return func(yield func(observe.RoleObservation) bool) {
 		for _, a := range assignments {
 			for age := span; age > 0; age -= interval {
-				o := s.demand.observation(a, uint64(span-age), now.Add(-age)) //nolint:gosec // not negative
+				o := s.demand.observation(a, uint64(span-age), now.Add(-age))
 				o.Age = time.Since(o.End)
 				if !yield(o) {
 					return

@@ -74,7 +74,7 @@ func packDemand(b []byte, a windows.Average) []byte {
 }
 
 func packTime(b []byte, t time.Time, before int64) []byte {
-	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()-before), uint64(t.Nanosecond())) //nolint:gosec // never negative
+	return binary.AppendUvarint(binary.AppendVarint(b, t.Unix()-before), uint64(t.Nanosecond()))
 }
 
 // reader reads what was packed, from the front.
@@ -87,7 +87,7 @@ func (r *reader) history() windows.History {
 	}
 	h := make(windows.History, n)
 	for i := range h {
-		h[i] = windows.Recommendation{At: r.time(&before), Replicas: int32(r.signed())} //nolint:gosec // was one before
+		h[i] = windows.Recommendation{At: r.time(&before), Replicas: int32(r.signed())}
 	}
 	return h
 }
@@ -107,7 +107,7 @@ func (r *reader) demand() windows.Average {
 
 func (r *reader) time(before *int64) time.Time {
 	*before += r.signed()
-	return time.Unix(*before, int64(r.unsigned())) //nolint:gosec // under a billion
+	return time.Unix(*before, int64(r.unsigned()))
 }
 
 func (r *reader) signed() int64 {

@@ -111,7 +111,7 @@ func unpack(packed []byte, status *workerv1.ModelDeploymentScalerStatus) error {
 		for range r.length() {
 			at += r.number()
 			status.Roles[i].StabilizationHistory = append(status.Roles[i].StabilizationHistory,
-				workerv1.Recommendation{Timestamp: seconds(at), Replicas: int32(r.number())}) //nolint:gosec // was one before
+				workerv1.Recommendation{Timestamp: seconds(at), Replicas: int32(r.number())})
 		}
 	}
 	for i := range status.Predictors {

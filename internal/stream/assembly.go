@@ -51,7 +51,7 @@ func (a *assembly) upserts(list []*observationv1.RoleAssignment) {
 func (a *assembly) removals(list []*observationv1.RoleKey) {
 	for _, p := range list {
 		d := &decoder{}
-		if key := d.key("key", p); d.err == nil {
+		if key := d.key(p); d.err == nil {
 			a.assign.Removals = append(a.assign.Removals, key)
 		} else {
 			a.faults = append(a.faults, fmt.Errorf("removal %s: %w", key, d.err))

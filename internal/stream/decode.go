@@ -18,7 +18,7 @@ func DecodeObservation(p *observationv1.RoleObservation) (observe.RoleObservatio
 		return observe.RoleObservation{}, d.err
 	}
 	o := observe.RoleObservation{
-		Key:          d.key("key", p.Key),
+		Key:          d.key(p.Key),
 		Kind:         kinds.decode(p.Kind),
 		Engine:       observe.Engine(d.text("engine", p.Engine, maxText)),
 		Sequence:     p.Sequence,
@@ -47,12 +47,12 @@ func stateOf(p observationv1.SignalState) observe.SignalState {
 	return cmp.Or(states.decode(p), observe.Missing)
 }
 
-func (d *decoder) key(field string, p *observationv1.RoleKey) observe.RoleKey {
+func (d *decoder) key(p *observationv1.RoleKey) observe.RoleKey {
 	return observe.RoleKey{
-		Namespace:  d.name(field+".namespace", p.GetNamespace()),
-		Deployment: d.name(field+".deployment", p.GetDeployment()),
-		UID:        d.name(field+".deployment_uid", p.GetDeploymentUid()),
-		Role:       d.name(field+".role", p.GetRole()),
+		Namespace:  d.name("key.namespace", p.GetNamespace()),
+		Deployment: d.name("key.deployment", p.GetDeployment()),
+		UID:        d.name("key.deployment_uid", p.GetDeploymentUid()),
+		Role:       d.name("key.role", p.GetRole()),
 	}
 }
 
@@ -105,7 +105,7 @@ func (d *decoder) latency(field string, p *observationv1.Latency) observe.Latenc
 
 func (d *decoder) assignment(p *observationv1.RoleAssignment) observe.Assignment {
 	a := observe.Assignment{
-		Key:           d.key("key", p.GetKey()),
+		Key:           d.key(p.GetKey()),
 		Kind:          kinds.decode(p.GetKind()),
 		Engine:        d.text("engine", p.GetEngine(), maxText),
 		Interval:      d.duration("interval", p.GetInterval()),

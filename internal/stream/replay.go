@@ -130,7 +130,7 @@ func newRun(o observe.RoleObservation) *observationv1.ReplayRun {
 // DecodeReplay reads a history from the wire. What no sampler can mean is refused with an error that names the field.
 func DecodeReplay(p *observationv1.RoleReplay) (Replay, error) {
 	d := &decoder{}
-	r, passes := Replay{Key: d.key("key", p.GetKey())}, 0
+	r, passes := Replay{Key: d.key(p.GetKey())}, 0
 	for _, row := range p.GetRuns() {
 		passes += len(row.GetAgeNanoseconds())
 		if d.list("runs", passes, maxReplay) {

@@ -105,7 +105,7 @@ func (s *session) outgoing() <-chan struct{} {
 func (s *session) sendNext() error {
 	if s.replay != nil {
 		if next, found := s.replay(); found {
-			s.replayed += int32(len(next)) //nolint:gosec // far from it
+			s.replayed += int32(len(next))
 			s.server.metrics.sent.Add(float64(len(next)))
 			return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Replay{Replay: EncodeReplay(next)}})
 		}
