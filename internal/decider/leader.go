@@ -54,6 +54,7 @@ type leader struct {
 	// Of reassign alone.
 	observed map[types.NamespacedName][]observe.Assignment // by target
 	placed   placement
+	settled  []stream.Shard // that everything was assigned to, for good as long as nothing changes; nil: it was not
 
 	mu      sync.Mutex
 	touched map[types.NamespacedName]bool // targets to look at again

@@ -2,6 +2,7 @@ package decider
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -59,28 +60,51 @@ func (l *leader) keepAssigned(ctx context.Context) {
 }
 
 // reassign tells every sampler what it owns by now, and says when to do so again though nothing may move; zero: never. Only
-// targets that were touched are looked at again.
+// targets that were touched are looked at again, and when they and the samplers are as they were, nothing else is: Pods of a
+// large fleet always change in some way.
 func (l *leader) reassign() time.Duration {
-	l.lookAgain()
-	var wanted []observe.Assignment
-	keys := make(map[observe.RoleKey]bool)
-	now := time.Now()
-	for _, roles := range l.observed {
-		for _, role := range roles {
-			keys[role.Key] = true
-			role.LastScrapeAge = l.readings.age(role.Key, now)
-			wanted = append(wanted, role)
-		}
+	if l.lookAgain() {
+		l.settled = nil
+		l.retain()
 	}
-	l.readings.retain(keys)
 	members := l.members()
 	l.pool.SetMembers(members)
-	live := l.pool.Live()
+	live, now := l.pool.Live(), time.Now()
 	l.metrics.samplers.Set(float64(len(live)))
 	if wait := l.gathering(live, len(members), now); wait > 0 {
 		return wait
 	}
-	return l.assign(wanted, shardsOf(live), now)
+	if l.settled != nil && slices.Equal(live, l.settled) {
+		return 0
+	}
+	l.settled = nil
+	again := l.assign(l.wanted(now), shardsOf(live), now)
+	if again == 0 {
+		l.settled = append([]stream.Shard{}, live...)
+	}
+	return again
+}
+
+// retain keeps the readings of the observed roles, and no others.
+func (l *leader) retain() {
+	keys := make(map[observe.RoleKey]bool)
+	for _, roles := range l.observed {
+		for _, role := range roles {
+			keys[role.Key] = true
+		}
+	}
+	l.readings.retain(keys)
+}
+
+// wanted are the observed roles, with the ages of their readings.
+func (l *leader) wanted(now time.Time) (wanted []observe.Assignment) {
+	for _, roles := range l.observed {
+		for _, role := range roles {
+			role.LastScrapeAge = l.readings.age(role.Key, now)
+			wanted = append(wanted, role)
+		}
+	}
+	return wanted
 }
 
 // gathering is how long a new leader still waits for the samplers before it changes what they do and plans: until all have
@@ -138,8 +162,8 @@ func shardsOf(live []stream.Shard) []shard {
 	return shards
 }
 
-// lookAgain brings the observed roles of touched targets up to date.
-func (l *leader) lookAgain() {
+// lookAgain brings the observed roles of touched targets up to date, and says whether that changed any.
+func (l *leader) lookAgain() (changed bool) {
 	l.mu.Lock()
 	touched := l.touched
 	l.touched = make(map[types.NamespacedName]bool)
@@ -150,12 +174,22 @@ func (l *leader) lookAgain() {
 			l.log.Warn("target cannot be observed", zap.Stringer("target", on), zap.Error(err))
 		}
 		every := l.shortestInterval(on)
+		before, known := l.observed[on]
 		if snapshot == nil || every == 0 {
 			delete(l.observed, on)
+			changed = changed || known
 			continue
 		}
 		l.observed[on] = l.rolesOf(on, snapshot, every)
+		changed = changed || !known || !slices.EqualFunc(before, l.observed[on], sameRole)
 	}
+	return changed
+}
+
+// sameRole says that a role is to be observed as before. Ages of its readings are not told here yet.
+func sameRole(a, b observe.Assignment) bool {
+	return a.Key == b.Key && a.Kind == b.Kind && a.Engine == b.Engine && a.Interval == b.Interval &&
+		a.ReadyReplicas == b.ReadyReplicas && slices.Equal(a.Pods, b.Pods)
 }
 
 // shortestInterval of the scalers that plan a target, which is observed once for all of them (D4); zero when none does.

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/types"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 )
 
@@ -87,4 +89,25 @@ func TestANewLeaderHearsTheSamplersBeforeItChangesWhatTheyDo(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestOnlyWhatIsObservedInAnotherWayIsAssignedAnew(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	l := w.handLeader("s")
+	l.observed, l.touched = make(map[types.NamespacedName][]observe.Assignment), make(map[types.NamespacedName]bool)
+	l.moved = make(chan struct{}, 1)
+	on := types.NamespacedName{Namespace: w.namespace, Name: "md"}
+	again := func() bool { l.touch(on); return l.lookAgain() }
+	require.True(t, again(), "it is new")
+	require.False(t, again(), "it is as it was")
+	require.False(t, l.lookAgain(), "nobody touched it")
+
+	w.patchScaler("s", `{"spec":{"sampling":{"intervalSeconds":30}}}`)
+	w.eventually("the interval is in view", func() bool { return l.cache.Scaler(l.name).Spec.Sampling.IntervalSeconds == 30 })
+	require.True(t, again(), "it is observed less often")
+	w.patchScaler("s", `{"spec":{"suspend":true}}`)
+	w.eventually("the suspension is in view", func() bool { return l.cache.Scaler(l.name).Spec.Suspend })
+	require.True(t, again(), "nobody plans it any more")
+	require.False(t, again())
 }
