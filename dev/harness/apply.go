@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"gpustack.ai/model-deployment-scaler/dev/controlplane"
-	"gpustack.ai/model-deployment-scaler/internal/certs/certstest"
 )
 
 // applyDefinitions applies our CRD and the stand-ins of dev/crds, and waits until they are served.
@@ -56,27 +55,14 @@ func established(u unstructured.Unstructured) bool {
 	})
 }
 
-// applyManifests applies what is shipped, with what whoever installs it brings: the certificates of samplers and deciders.
+// applyManifests applies what is shipped.
 func (c *Cluster) applyManifests() error {
 	objects, err := c.render()
 	if err != nil {
 		return err
 	}
-	authority, err := certstest.NewAuthority("development")
-	if err != nil {
-		return err
-	}
 	for _, object := range objects {
 		if err := c.apply(c.ctx, "", object); err != nil {
-			return err
-		}
-	}
-	for _, component := range []string{"sampler", "decider"} {
-		secret, err := secretOf(component, authority)
-		if err != nil {
-			return err
-		}
-		if err := c.apply(c.ctx, "", secret); err != nil {
 			return err
 		}
 	}
@@ -110,19 +96,6 @@ func order(u *unstructured.Unstructured) int {
 		return 0
 	}
 	return 1
-}
-
-// secretOf a component holds its certificate for the name that the others know it by.
-func secretOf(component string, authority *certstest.Authority) (*unstructured.Unstructured, error) {
-	cert, key, err := authority.Leaf(component + "." + Namespace + ".svc")
-	if err != nil {
-		return nil, err
-	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-		"metadata":   map[string]any{"name": component + "-tls", "namespace": Namespace},
-		"stringData": map[string]any{"tls.crt": string(cert), "tls.key": string(key), "ca.crt": string(authority.PEM)},
-	}}, nil
 }
 
 // Apply applies objects of a YAML text by server-side apply, as administrator, in a namespace where they name none.

@@ -86,7 +86,7 @@ func (c *Cluster) start() error {
 		{"looking for the binaries", c.findBinaries},
 		{"starting etcd and kube-apiserver", c.startPlane},
 		{"applying the definitions", c.applyDefinitions},
-		{"making certificates and applying the manifests", c.applyManifests},
+		{"applying the manifests", c.applyManifests},
 		{"starting the simulated engines", c.startFleet},
 		{"starting samplers, deciders and webhook", c.startPrograms},
 		{"waiting for a leader and the webhook", c.awaitReady},

@@ -35,8 +35,10 @@ type Options struct {
 	SamplerPort       int
 	SamplerAddresses  []string
 	SamplerServerName string
-	TLS               certs.Files
-	InsecureLoopback  bool
+	// TLS names all three files; without them certificates are kept in Secrets in Namespace.
+	TLS                   certs.Files
+	CertificateSettleTime time.Duration
+	InsecureLoopback      bool
 
 	ServingOptions
 }
@@ -49,7 +51,8 @@ func NewOptions() *Options {
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: time.Second,
 		SamplerSelector: "app.kubernetes.io/name=model-deployment-scaler,app.kubernetes.io/component=sampler",
 		SamplerPort:     9443, SamplerServerName: "sampler.model-deployment-scaler.svc",
-		ServingOptions: ServingOptions{GRPCAddress: ":9443", ServiceName: "decider.model-deployment-scaler.svc"},
+		CertificateSettleTime: 5 * time.Minute,
+		ServingOptions:        ServingOptions{GRPCAddress: ":9443", ServiceName: "decider.model-deployment-scaler.svc"},
 	}
 }
 
@@ -102,9 +105,10 @@ func (o *Options) samplerFlags() *pflag.FlagSet {
 	fs.IntVar(&o.SamplerPort, "sampler-port", o.SamplerPort, "gRPC port of the sampler Pods.")
 	fs.StringSliceVar(&o.SamplerAddresses, "sampler-addresses", o.SamplerAddresses, "host:port of every sampler, instead of looking for Pods.")
 	fs.StringVar(&o.SamplerServerName, "sampler-server-name", o.SamplerServerName, "Name that the certificates of samplers are verified for.")
-	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) that the samplers and those who watch are shown.")
+	fs.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "Certificate `file` (PEM) that the samplers and those who watch are shown. Reloaded when it changes. Without it the leader makes the certificates of deciders and samplers, and keeps them in the Secrets "+authoritySecret+", "+deciderSecret+" and "+samplerSecret+" in --namespace.")
 	fs.StringVar(&o.TLS.Key, "tls-key-file", o.TLS.Key, "Key `file` (PEM) of --tls-cert-file.")
 	fs.StringVar(&o.TLS.CA, "tls-ca-file", o.TLS.CA, "Authorities (PEM `file`) that the certificates of samplers and of other copies are verified with.")
+	fs.DurationVar(&o.CertificateSettleTime, "certificate-settle-time", o.CertificateSettleTime, "Without --tls-cert-file: how long kubelets may take to bring a changed Secret to the files of samplers. A new authority signs when it has been published for so long, and the old one is trusted for at least as long afterwards.")
 	fs.BoolVar(&o.InsecureLoopback, "insecure-loopback", o.InsecureLoopback, "Talk to samplers and serve observations without TLS and to everybody on this machine, for development: every address of --sampler-addresses, and --grpc-address, must be a loopback one.")
 	return fs
 }
@@ -164,12 +168,8 @@ func (o *Options) validateSamplers() error {
 	if o.InsecureLoopback {
 		return errors.Join(append(errs, o.validateLoopback())...)
 	}
-	const instead = ", or --insecure-loopback for development"
-	return errors.Join(append(errs,
-		process.Require("--tls-cert-file", o.TLS.Cert, instead),
-		process.Require("--tls-key-file", o.TLS.Key, instead),
-		process.Require("--tls-ca-file", o.TLS.CA, instead),
-		process.Require("--sampler-server-name", o.SamplerServerName, instead))...)
+	return errors.Join(append(errs, o.validateCertificates(),
+		process.Require("--sampler-server-name", o.SamplerServerName, ", or --insecure-loopback for development"))...)
 }
 
 func (o *Options) validateLoopback() error {

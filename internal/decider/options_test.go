@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"gpustack.ai/model-deployment-scaler/internal/certs"
 )
 
 func usable() *Options {
@@ -26,8 +28,10 @@ func TestEverythingThatIsWrongWithTheFlagsIsSaidAtOnce(t *testing.T) {
 			o.TLS.Cert, o.TLS.Key, o.TLS.CA, o.InsecureLoopback, o.SamplerAddresses = "", "", "", true, []string{"127.0.0.1:9443"}
 			o.GRPCAddress = "127.0.0.1:9444"
 		}, nil},
-		"no certificates": {func(o *Options) { o.TLS.Cert, o.TLS.Key, o.TLS.CA = "", "", "" },
-			[]string{"--tls-cert-file", "--tls-key-file", "--tls-ca-file"}},
+		"nothing is wrong without certificates, which are kept then": {func(o *Options) { o.TLS = certs.Files{} }, nil},
+		"a part of the certificates":                                 {func(o *Options) { o.TLS.Cert, o.TLS.CA = "", "" }, []string{"--tls-cert-file", "--tls-ca-file"}},
+		"certificates that have no time to settle": {func(o *Options) { o.TLS, o.CertificateSettleTime = certs.Files{}, time.Millisecond },
+			[]string{"--certificate-settle-time"}},
 		"loopback that is none": {func(o *Options) {
 			o.InsecureLoopback, o.SamplerAddresses, o.GRPCAddress = true, []string{"10.0.0.1:9443"}, "127.0.0.1:9444"
 		}, []string{"--insecure-loopback"}},

@@ -40,7 +40,8 @@ type decider struct {
 	process  *process.Process
 	client   *kube.Client
 	cache    *kube.Cache
-	certs    *certs.Source // nil: insecure loopback
+	certs    *certs.Source               // nil: insecure loopback
+	refresh  func(context.Context) error // the certificates, for as long as the process lives
 	election *kube.Election
 	metrics  *metrics
 
@@ -63,7 +64,7 @@ func Run(ctx context.Context, p *process.Process, o *Options) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.cache.Run(ctx) })
 	if d.certs != nil {
-		g.Go(func() error { return d.certs.Run(ctx) })
+		g.Go(func() error { return d.refresh(ctx) })
 	}
 	if d.people != nil {
 		g.Go(func() error { return d.people.Run(ctx) })
@@ -110,11 +111,8 @@ func newDecider(ctx context.Context, p *process.Process, o *Options) (_ *decider
 	if err != nil {
 		return nil, err
 	}
-	if !o.InsecureLoopback {
-		if d.certs, err = certs.Load(o.TLS, p.Log); err != nil {
-			return nil, err
-		}
-		p.Health.AddReady("certificates", d.certs.Check)
+	if err = d.openCertificates(); err != nil {
+		return nil, err
 	}
 	if d.observations, err = d.newObservations(); err != nil {
 		return nil, err
@@ -172,7 +170,12 @@ func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
 	defer l.view.End()
 	d.heartbeat.Store(l.heartbeat)
 	defer d.heartbeat.Store(nil)
-	if err := l.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.run(ctx) })
+	if d.options.selfManaged() {
+		g.Go(func() error { return d.newKeeper().Run(ctx) })
+	}
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("leading: %w", err)
 	}
 	return nil

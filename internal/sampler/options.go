@@ -58,7 +58,7 @@ func NewOptions() *Options {
 func (o *Options) Groups() []process.FlagGroup {
 	serving := pflag.NewFlagSet("serving", pflag.ContinueOnError)
 	serving.StringVar(&o.GRPCAddress, "grpc-address", o.GRPCAddress, "Host:port that the decider connects to.")
-	serving.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "PEM certificate of this server; reloaded when it changes.")
+	serving.StringVar(&o.TLS.Cert, "tls-cert-file", o.TLS.Cert, "PEM certificate of this server; waited for while it is not there, and reloaded when it changes.")
 	serving.StringVar(&o.TLS.Key, "tls-key-file", o.TLS.Key, "PEM key of the certificate.")
 	serving.StringVar(&o.TLS.CA, "tls-ca-file", o.TLS.CA, "PEM authorities of the certificates that callers present.")
 	serving.StringVar(&o.DeciderIdentity, "decider-identity", o.DeciderIdentity, "DNS name in the certificate of the one caller that may assign roles.")

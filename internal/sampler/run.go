@@ -64,10 +64,11 @@ func (o *Options) serverTLS(ctx context.Context, g *errgroup.Group, p *process.P
 		p.Log.Warn("serving without TLS on a loopback address, as asked for by --insecure-loopback")
 		return nil, nil
 	}
-	source, err := certs.Load(o.TLS, p.Log)
+	source, err := certs.Await(o.TLS, p.Log) // the decider's first leader may still have to make them (D53)
 	if err != nil {
 		return nil, err
 	}
+	p.Registry.MustRegister(source.Expiry("mds_sampler_certificate_expiry_timestamp_seconds"))
 	p.Health.AddReady("certificate", source.Check)
 	g.Go(func() error { return source.Run(ctx) })
 	// Who may do what is for the methods to say: any certificate of the authority may connect.

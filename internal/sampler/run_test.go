@@ -294,8 +294,33 @@ func TestASamplerThatCannotStartSaysWhy(t *testing.T) {
 
 	o.GRPCAddress, o.EngineTLS.CA = "127.0.0.1:0", filepath.Join(t.TempDir(), "missing")
 	require.ErrorContains(t, Run(t.Context(), p, o), "--engine-ca-file")
+}
 
-	o.InsecureLoopback, o.EngineTLS.CA = false, ""
-	o.TLS = certs.Files{Cert: "missing", Key: "missing", CA: "missing"}
-	require.ErrorContains(t, Run(t.Context(), p, o), "missing")
+func TestASamplerWaitsForItsCertificate(t *testing.T) {
+	authority, err := certstest.NewAuthority("test")
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	o := NewOptions()
+	o.DeciderIdentity, o.TLS = deciderIdentity, certs.Files{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key"), CA: filepath.Join(dir, "ca.crt")}
+	p := &process.Process{Log: zap.NewNop(), Registry: prometheus.NewRegistry(), Health: &process.Health{}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, p, o, listener) }()
+
+	decider, err := certs.Load(identity(t, authority, deciderIdentity), zap.NewNop())
+	require.NoError(t, err)
+	connect := func() error {
+		connection, err := tls.Dial("tcp", listener.Addr().String(), decider.Client(samplerIdentity))
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}
+	require.Error(t, connect(), "there is nothing to show yet")
+	require.NoError(t, authority.WriteLeaf(dir, samplerIdentity))
+	require.Eventually(t, func() bool { return connect() == nil }, 20*time.Second, 10*time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
 }

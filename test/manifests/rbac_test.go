@@ -31,8 +31,13 @@ func TestEachProgramMayDoThisAndNothingElse(t *testing.T) {
 		"decider": {"create coordination.k8s.io/leases", "get coordination.k8s.io/leases decider", "update coordination.k8s.io/leases decider"},
 		"webhook": {"get coordination.k8s.io/leases decider"},
 	}
-	// What a webhook needs beside to make its certificates itself.
-	ownCertificates := []string{"get /secrets webhook-certificates", "watch /secrets webhook-certificates", "update /secrets webhook-certificates"}
+	// What deciders and webhooks need beside to make certificates themselves.
+	ownSecrets := map[string][]string{}
+	for component, secrets := range map[string][]string{"decider": {"decider-authority", "decider-tls", "sampler-tls"}, "webhook": {"webhook-certificates"}} {
+		for _, secret := range secrets {
+			ownSecrets[component] = append(ownSecrets[component], "get /secrets "+secret, "watch /secrets "+secret, "update /secrets "+secret)
+		}
+	}
 	var ownBundles []string
 	for _, configuration := range []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
 		for _, verb := range []string{"get", "watch", "patch"} {
@@ -43,8 +48,11 @@ func TestEachProgramMayDoThisAndNothingElse(t *testing.T) {
 		objects := render(t, "overlays/"+overlay)
 		for _, component := range components {
 			everywhere, home := everywhere[component], home[component]
+			if overlay != "cert-manager" {
+				home = slices.Concat(home, ownSecrets[component])
+			}
 			if component == "webhook" && overlay != "cert-manager" {
-				everywhere, home = slices.Concat(everywhere, ownBundles), slices.Concat(home, ownCertificates)
+				everywhere = slices.Concat(everywhere, ownBundles)
 			}
 			require.ElementsMatch(t, everywhere, clusterGrants(t, objects, component), "%s in %s", component, overlay)
 			require.ElementsMatch(t, home, homeGrants(t, objects, component), "%s in %s", component, overlay)

@@ -21,7 +21,7 @@ import (
 const namespace = "model-deployment-scaler"
 
 var (
-	overlays   = []string{"dev", "cert-manager"}
+	overlays   = []string{"self-managed", "dev", "cert-manager"}
 	components = []string{"sampler", "decider", "webhook"}
 )
 
@@ -107,12 +107,13 @@ func TestEverythingRunsTwice(t *testing.T) {
 	}
 }
 
-// The development overlay is what is shipped; with cert-manager, the webhook has files beside.
+// The development overlay is what is shipped; with cert-manager, deciders and webhooks have files beside.
 func TestDevelopmentRunsWhatIsShipped(t *testing.T) {
 	dev, shipped := render(t, "overlays/dev"), render(t, "overlays/cert-manager")
+	require.Equal(t, render(t, "overlays/self-managed"), dev)
 	for _, component := range components {
 		want, got := one[*appsv1.Deployment](t, shipped, component), one[*appsv1.Deployment](t, dev, component)
-		if component == "webhook" {
+		if component != "sampler" {
 			pod := &want.Spec.Template.Spec
 			pod.Volumes, pod.Containers[0].VolumeMounts = nil, nil
 			pod.Containers[0].Args = slices.DeleteFunc(pod.Containers[0].Args, func(arg string) bool { return strings.HasPrefix(arg, "--tls-") })

@@ -77,26 +77,40 @@ func TestEnvironmentComesFromThePod(t *testing.T) {
 }
 
 func TestSecretsAreMountedWhereArgumentsLook(t *testing.T) {
-	mounting := map[string][]string{"dev": {"sampler", "decider"}, "cert-manager": components}
 	for _, overlay := range overlays {
-		for _, component := range mounting[overlay] {
+		for _, component := range components {
 			spec := one[*appsv1.Deployment](t, render(t, "overlays/"+overlay), component).Spec.Template.Spec
+			if component != "sampler" && overlay != "cert-manager" {
+				require.Empty(t, spec.Volumes)
+				require.NotContains(t, strings.Join(spec.Containers[0].Args, " "), "tls")
+				continue
+			}
 			require.Len(t, spec.Volumes, 1)
 			require.Equal(t, component+"-tls", spec.Volumes[0].Secret.SecretName)
 			require.Equal(t, []corev1.VolumeMount{{Name: spec.Volumes[0].Name, MountPath: "/etc/mds/tls", ReadOnly: true}}, spec.Containers[0].VolumeMounts)
 			require.Contains(t, spec.Containers[0].Args, "--tls-cert-file=/etc/mds/tls/"+corev1.TLSCertKey)
 			require.Contains(t, spec.Containers[0].Args, "--tls-key-file=/etc/mds/tls/"+corev1.TLSPrivateKeyKey)
+			if component != "webhook" {
+				require.Contains(t, spec.Containers[0].Args, "--tls-ca-file=/etc/mds/tls/ca.crt")
+			}
 		}
 	}
 }
 
-func TestTheWebhookMakesItsCertificatesUnlessTheyAreFiles(t *testing.T) {
-	own := render(t, "base")
-	require.Empty(t, one[*corev1.Secret](t, own, "webhook-certificates").Data, "content would be everybody's, and undo what was made")
-	deployment := one[*appsv1.Deployment](t, own, "webhook")
-	require.Empty(t, deployment.Spec.Template.Spec.Volumes)
-	require.NotContains(t, strings.Join(deployment.Spec.Template.Spec.Containers[0].Args, " "), "tls")
-	require.Empty(t, all[*corev1.Secret](render(t, "overlays/cert-manager")))
+func TestCertificatesAreMadeUnlessTheyAreFiles(t *testing.T) {
+	for _, overlay := range overlays {
+		var names []string
+		for _, secret := range all[*corev1.Secret](render(t, "overlays/"+overlay)) {
+			require.Empty(t, secret.Data, "content would be everybody's, and undo what was made")
+			require.Empty(t, secret.StringData)
+			names = append(names, secret.Name)
+		}
+		if overlay == "cert-manager" {
+			require.Empty(t, names)
+			continue
+		}
+		require.ElementsMatch(t, []string{"decider-authority", "decider-tls", "sampler-tls", "webhook-certificates"}, names)
+	}
 }
 
 // The rules of the Pod security standard "restricted", which the namespace enforces, and somewhat more.
