@@ -5,13 +5,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 
 	"gpustack.ai/model-deployment-scaler/internal/certs/authority"
 	"gpustack.ai/model-deployment-scaler/internal/certs/keep"
@@ -29,32 +32,44 @@ const (
 // authority is published to both ends first and signs when it has settled; the old one is trusted until no sampler serves a
 // certificate of it. It updates three Secrets, under the Lease, and writes nothing else.
 type keeper struct {
+	*keep.Loop
 	secrets  [3]*keep.Secret // the authority's, the deciders', the samplers'
 	purposes []authority.Purpose
 	settle   time.Duration
-	lease    func(context.Context) (context.Context, context.CancelFunc, error) // a context to write in, while the Lease is held
-	moved    func(ctx context.Context, bundle []byte) error                     // why the older authorities must be trusted on
+	lease    lease
+	moved    func(ctx context.Context, bundle []byte) error // why older authorities than the bundle's first must be trusted on
 	log      *zap.Logger
 
 	calm    keep.Calm // of what both ends serve and trust
 	waiting string    // what moved said last
 }
 
-func (d *decider) newKeeper() *keep.Loop {
-	o, client, log := d.options, d.client.Dynamic, d.process.Log
+// lease gives a context to write in, or an error when the Lease is not held.
+type lease func(context.Context) (context.Context, context.CancelFunc, error)
+
+func newKeeper(client dynamic.Interface, o *Options, write lease, moved func(context.Context, []byte) error, log *zap.Logger) *keeper {
 	k := &keeper{
 		purposes: []authority.Purpose{
 			{Names: []string{o.ServiceName}, Usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}},
 			{Names: []string{o.SamplerServerName}, Usage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
 		},
-		settle: o.CertificateSettleTime, lease: d.election.Write, moved: d.samplersMoved, log: log,
+		settle: o.CertificateSettleTime, lease: write, moved: moved, log: log,
 	}
 	var objects []keep.Object
 	for i, name := range []string{authoritySecret, deciderSecret, samplerSecret} {
 		k.secrets[i] = keep.NewSecret(client, o.Namespace, name, kube.FieldManager, log)
 		objects = append(objects, k.secrets[i].Object)
 	}
-	return keep.NewLoop(k.pass, o.CertificateSettleTime, log, objects...)
+	k.Loop = keep.NewLoop(k.pass, o.CertificateSettleTime, log, objects...)
+	return k
+}
+
+// keepCertificates for as long as this copy leads.
+func (d *decider) keepCertificates(ctx context.Context) error {
+	moved := func(ctx context.Context, bundle []byte) error {
+		return askSamplers(ctx, d.certs.Client(d.options.SamplerServerName), d.members(), bundle)
+	}
+	return newKeeper(d.client.Dynamic, d.options, d.election.Write, moved, d.process.Log).Run(ctx)
 }
 
 // pass brings the three Secrets into agreement, and renews what is due.
@@ -125,28 +140,39 @@ func (k *keeper) reach(ctx context.Context, now time.Time, kept authority.Kept, 
 	return authority.Known
 }
 
-// samplersMoved asks every sampler for its certificate, on a connection of its own: that of a session may be months old.
-func (d *decider) samplersMoved(ctx context.Context, bundle []byte) error {
+// askSamplers for their certificates, on connections of their own: those of sessions may be months old. It says which of them
+// serves one that is not of the bundle's first authority, or cannot be asked.
+func askSamplers(ctx context.Context, config *tls.Config, members []stream.Member, bundle []byte) error {
+	config.NextProtos = []string{"h2"}
 	var g errgroup.Group
 	g.SetLimit(probesAtOnce)
-	for _, m := range d.members() {
-		g.Go(func() error { return d.samplerMoved(ctx, m, bundle) })
+	for _, m := range members {
+		g.Go(func() error {
+			leaf, err := served(ctx, config, m.Address)
+			if err == nil && !authority.Signed(bundle, leaf) {
+				err = errors.New("it serves one of an older authority still")
+			}
+			if err != nil {
+				return fmt.Errorf("asking sampler %s for its certificate: %w", m.Name, err)
+			}
+			return nil
+		})
 	}
 	return g.Wait()
 }
 
-func (d *decider) samplerMoved(ctx context.Context, m stream.Member, bundle []byte) error {
+// served is the certificate of whoever listens there.
+func served(ctx context.Context, config *tls.Config, address string) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	config := d.certs.Client(d.options.SamplerServerName)
-	config.NextProtos = []string{"h2"}
-	connection, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", m.Address)
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("asking sampler %s for its certificate: %w", m.Name, err)
+		return nil, err
 	}
-	defer func() { _ = connection.Close() }()
-	if c, isTLS := connection.(*tls.Conn); !isTLS || !authority.Signed(bundle, c.ConnectionState().PeerCertificates[0]) {
-		return fmt.Errorf("asking sampler %s for its certificate: it serves one of an older authority still", m.Name)
+	defer func() { _ = raw.Close() }()
+	connection := tls.Client(raw, config)
+	if err := connection.HandshakeContext(ctx); err != nil {
+		return nil, err
 	}
-	return nil
+	return connection.ConnectionState().PeerCertificates[0], nil
 }

@@ -173,7 +173,7 @@ func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.run(ctx) })
 	if d.options.selfManaged() {
-		g.Go(func() error { return d.newKeeper().Run(ctx) })
+		g.Go(func() error { return d.keepCertificates(ctx) })
 	}
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("leading: %w", err)

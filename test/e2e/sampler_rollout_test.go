@@ -1,17 +1,14 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	observationv1 "gpustack.ai/model-deployment-scaler/api/proto/modelscaler/observation/v1"
-	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/dev/runner"
 )
 
@@ -19,14 +16,7 @@ import (
 func TestARolloutOfSamplersLeavesNoRoleWithoutReadings(t *testing.T) {
 	const models, interval = 4, 5 * time.Second
 	s := newStage(t)
-	for i := range models {
-		name := fmt.Sprintf("chat-%d", i)
-		s.deploy(name, "vLLM", 1, quiet)
-		s.scale(policy{name: name, target: name, mode: workerv1.ModeShadow, min: 1, max: 3})
-	}
-	for i := range models {
-		s.reports(fmt.Sprintf("chat-%d", i), workerv1.ConditionMetricsReady, metav1.ConditionTrue, workerv1.ReasonObserved)
-	}
+	s.observe(models)
 	seen := s.listen()
 	began := time.Now()
 	old := s.Pods("sampler")

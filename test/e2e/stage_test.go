@@ -45,7 +45,13 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Cluster: system(t), t: t}
+	return onStage(t, system(t))
+}
+
+// onStage is one of another system than the shared one.
+func onStage(t *testing.T, cluster *harness.Cluster) *stage {
+	t.Helper()
+	s := &stage{Cluster: cluster, t: t}
 	namespace, err := s.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.namespace = namespace.Name
@@ -126,6 +132,19 @@ spec:
     scaleUp: {%s}
     scaleDown: {stabilizationWindowSeconds: 10, %s}
 `, p.name, p.target, p.mode, p.min, p.max, steps, steps)))
+}
+
+// observe deploys so many quiet models, chat-0 and on, with scalers that only watch, and waits until all are observed.
+func (s *stage) observe(models int) {
+	s.t.Helper()
+	for i := range models {
+		name := fmt.Sprintf("chat-%d", i)
+		s.deploy(name, "vLLM", 1, quiet)
+		s.scale(policy{name: name, target: name, mode: workerv1.ModeShadow, min: 1, max: 3})
+	}
+	for i := range models {
+		s.reports(fmt.Sprintf("chat-%d", i), workerv1.ConditionMetricsReady, metav1.ConditionTrue, workerv1.ReasonObserved)
+	}
 }
 
 // edit merges a patch into a scaler.

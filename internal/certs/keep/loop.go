@@ -107,9 +107,13 @@ func (l *Loop) follow(ctx context.Context, o Object) {
 	}
 	defer w.Stop()
 	for range w.ResultChan() {
-		select {
-		case l.poked <- struct{}{}:
-		default: // a pass is due already
-		}
+		l.poke()
+	}
+}
+
+func (l *Loop) poke() {
+	select {
+	case l.poked <- struct{}{}:
+	default: // a pass is due already
 	}
 }
