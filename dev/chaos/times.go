@@ -38,7 +38,7 @@ var samplerLoss = &measure{"roles observed again", 15*time.Second + interval, fu
 
 // reaction is not a fault's: it begins when an exposition shows a demand that needs more replicas, and lasts until the target
 // says so.
-var reaction = &measure{what: "count written after demand shows", goal: interval + time.Second}
+var reaction = &measure{what: "count is written after demand shows", goal: interval + time.Second}
 
 // strike notes that a leader is lost at this moment, by its identity.
 func (w *world) strike(leader string) { w.struck, w.victim, w.lost = time.Now(), leader, nil }

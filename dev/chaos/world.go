@@ -204,10 +204,18 @@ func (w *world) stir(ctx context.Context) error {
 			return false
 		}
 		if now > before && !shown.IsZero() {
-			w.reactions = append(w.reactions, time.Since(shown))
+			w.reacted(time.Since(shown))
 		}
 		return true
 	})
+}
+
+// reacted notes how long it took until a demand that shows was answered.
+func (w *world) reacted(took time.Duration) {
+	w.reactions = append(w.reactions, took)
+	if took > reaction.goal {
+		say("  before it: %s %.1f s later", reaction.what, took.Seconds())
+	}
 }
 
 // needsMore says whether the engines of chat show a queue that needs more replicas than there are.
