@@ -64,11 +64,15 @@ func (d *decider) ready(ctx context.Context) error {
 	return fmt.Errorf("waiting for a decider that stands by: not ready within %s", patience)
 }
 
-// pollEvery is how often a decider that takes over is looked at: its metrics cost it something, in a large fleet.
-const pollEvery = 500 * time.Millisecond
+const (
+	// pollEvery is how often a decider that takes over is looked at: its metrics cost it a quarter of a second, in a large fleet.
+	pollEvery = 2 * time.Second
+	// leaderPoll is how often one that stands by is: it has few.
+	leaderPoll = 50 * time.Millisecond
+)
 
 // await reads the decider's metrics until they are as wanted; while it does not answer yet, it is waited for.
-func (d *decider) await(ctx context.Context, what string, limit time.Duration, wanted func(measure.Metrics) bool) error {
+func (d *decider) await(ctx context.Context, what string, limit, every time.Duration, wanted func(measure.Metrics) bool) error {
 	deadline := time.Now().Add(limit)
 	for {
 		m, err := measure.Read(ctx, d.admin)
@@ -78,7 +82,7 @@ func (d *decider) await(ctx context.Context, what string, limit time.Duration, w
 		if time.Now().After(deadline) {
 			return fmt.Errorf("waiting until %s: not within %s (last answer: %w)", what, limit, err)
 		}
-		if err := measure.Pause(ctx, pollEvery); err != nil {
+		if err := measure.Pause(ctx, every); err != nil {
 			return err
 		}
 	}
@@ -106,7 +110,7 @@ func (d *decider) measure(ctx context.Context, limit time.Duration, done func() 
 	began, last, c := time.Now(), first, &cost{writes: map[string]float64{}}
 	read := began
 	for over := false; !over; {
-		if err := measure.Pause(ctx, pollEvery); err != nil {
+		if err := measure.Pause(ctx, time.Second); err != nil {
 			return nil, err
 		}
 		over = time.Since(began) >= limit || done()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -104,8 +105,8 @@ type measured struct {
 	reactions     latencies // of a few, from the step of their demand to the commit
 	commits       latencies // from the last observation that showed the burst
 	reports       latencies
-	standbyRSS    float64   // bytes, of a copy that stands by
-	failover      latencies // from the SIGKILL of the leader until half, 99 % and all scalers were planned by the next
+	standbyRSS    float64 // bytes, of a copy that stands by
+	failover      failover
 }
 
 // measureFleet measures a second decider, as it is shipped, which begins with the history that the samplers replay.
@@ -117,7 +118,7 @@ func measureFleet(ctx context.Context, o options, kubeconfig string, samplers []
 	}
 	defer func() { err = errors.Join(err, d.stop()) }() // of whoever leads by then
 	m = &measured{}
-	err = d.await(ctx, "every scaler was planned", patience, func(now measure.Metrics) bool {
+	err = d.await(ctx, "every scaler was planned", patience, pollEvery, func(now measure.Metrics) bool {
 		m.takeoverRSS = max(m.takeoverRSS, now.Gauge("process_resident_memory_bytes"))
 		return now.Counter(passesTotal) >= float64(o.scalers)
 	})
@@ -199,17 +200,33 @@ func (m *measured) measureFailover(ctx context.Context, o options, kubeconfig st
 	if err := leader.kill(); err != nil {
 		return next, fmt.Errorf("killing the leader: %w", err)
 	}
-	for _, part := range []float64{0.5, 0.99, 1} {
-		err := next.await(ctx, "the next leader has planned", patience, func(now measure.Metrics) bool {
-			return now.Counter(passesTotal) >= part*float64(o.scalers)
-		})
-		if err != nil {
-			return next, err
-		}
-		m.failover = append(m.failover, time.Since(began))
+	if err := next.await(ctx, "the next leads", patience, leaderPoll, func(now measure.Metrics) bool { return now.Gauge("mds_decider_leader") == 1 }); err != nil {
+		return next, err
 	}
-	return next, nil
+	m.failover.led = time.Since(began)
+	return next, next.await(ctx, "the next leader has planned", patience, pollEvery, func(all measure.Metrics) bool {
+		m.failover.rss = max(m.failover.rss, all.Gauge("process_resident_memory_bytes"))
+		m.failover.p50, m.failover.p99 = measure.Quantile(now, all, takeover, 0.5), measure.Quantile(now, all, takeover, 0.99)
+		return all.Counter(passesTotal) >= float64(o.scalers)
+	})
 }
+
+// failover is what came after the SIGKILL of a leader.
+type failover struct {
+	led      time.Duration // until another copy led
+	p50, p99 float64       // upper bounds, in seconds, from then to the first plans of it
+	rss      float64       // bytes at most
+}
+
+// within is the time from the SIGKILL to the first plan of a part of the scalers.
+func (f failover) within(seconds float64) time.Duration {
+	if math.IsInf(seconds, 1) {
+		return math.MaxInt64
+	}
+	return f.led + time.Duration(seconds*float64(time.Second))
+}
+
+const takeover = "mds_decider_takeover_seconds"
 
 // measureBurst multiplies the demand of some and waits until all of them have grown and said so.
 func (m *measured) measureBurst(ctx context.Context, o options, names []deployment, d *decider, dem *demand, f *follower) (err error) {

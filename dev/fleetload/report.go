@@ -56,8 +56,9 @@ func report(w io.Writer, o options, m *measured) error {
 	m.burst.print(w)
 	fmt.Fprintf(w, "  observed to commit p50 %s, p99 %s, at most %s\n", round(m.commits.at(0.5)), round(m.commits.at(0.99)), round(m.commits.at(1)))
 	fmt.Fprintf(w, "  observed to status p50 %s, p99 %s, at most %s\n", round(m.reports.at(0.5)), round(m.reports.at(0.99)), round(m.reports.at(1)))
-	fmt.Fprintf(w, "fail-over            SIGKILL of the leader to the plan of the next: half of all within %s, 99 %% within %s, all within %s; a copy that stands by takes %.0f MB\n",
-		round(m.failover[0]), round(m.failover[1]), round(m.failover[2]), m.standbyRSS/mb)
+	f := m.failover
+	fmt.Fprintf(w, "fail-over            another leads %s after the SIGKILL of the leader, 50 %% of all were planned by it %s later, 99 %% %s\n", round(f.led), upTo(f.p50), upTo(f.p99))
+	fmt.Fprintf(w, "  memory             %.0f MB standing by, %.0f MB at most when it took over\n", m.standbyRSS/mb, f.rss/mb)
 	var errs []error
 	check := func(right bool, format string, a ...any) {
 		if !right {
@@ -72,7 +73,7 @@ func report(w io.Writer, o options, m *measured) error {
 	check(m.reports.within(interval) == m.bursting, "%d of %d scalers that burst had grown and said so within %s", m.reports.within(interval), m.bursting, interval)
 	check(len(m.reactions) == stepping && m.reactions.at(0.99) <= interval+reactionSlack, "%d of %d grew after a step of their demand, at p99 within %s, not %s",
 		len(m.reactions), stepping, round(m.reactions.at(0.99)), interval+reactionSlack)
-	check(m.failover[1] <= leaseDuration+failoverSlack, "the next leader had planned 99 %% of all scalers after %s, not %s", round(m.failover[1]), leaseDuration+failoverSlack)
+	check(f.within(f.p99) <= leaseDuration+failoverSlack, "the next leader had planned 99 %% of all scalers within %s, not %s", round(f.within(f.p99)), leaseDuration+failoverSlack)
 	return errors.Join(errs...)
 }
 

@@ -115,7 +115,7 @@ func (a tokenThroughput) lacks(p *pass, r *role) string {
 		return "its kind is not known, so its tokens cannot be counted"
 	case a.capacities.of(r.Kind) <= 0:
 		return "spec.algorithm gives its kind no capacity"
-	case !r.demand.History.Over(p.now, a.stable).PerSecond.Valid:
+	case !r.demand.History.Reaches(p.now, a.stable):
 		return "no window of its demand exists yet"
 	}
 	return ""

@@ -27,6 +27,7 @@ type metrics struct {
 	passDuration prometheus.Histogram
 	commits      *prometheus.CounterVec
 	age          prometheus.Histogram
+	takeover     prometheus.Histogram
 	current      *prometheus.GaugeVec
 	ready        *prometheus.GaugeVec
 	recommended  *prometheus.GaugeVec
@@ -50,13 +51,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Writes to targets, by kind (up, down, rollback, restore, donate, acquire, bind, release) and outcome (written, failed, denied, withheld)."}, []string{"kind", "outcome"}),
 		age: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_observation_age_seconds",
 			Help: "Age of the observations that passes planned with.", Buckets: []float64{0.05, 0.2, 1, 5, 15, 32, 60, 120, 300, 600}}),
+		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_takeover_seconds",
+			Help:    "Time from the begin of this leadership to the first plan of each scaler that an earlier one had reported.",
+			Buckets: []float64{0.5, 1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 60}}),
 		current:     gauge("mds_decider_current_replicas", "Desired replicas on the target."),
 		ready:       gauge("mds_decider_ready_replicas", "Ready replicas, the capacity that is planned with."),
 		recommended: gauge("mds_decider_recommended_replicas", "Replicas that the algorithm recommends."),
 		constrained: gauge("mds_decider_constrained_replicas", "Replicas after windows, steps, bounds, guards and ratios."),
 		queue:       newQueueMetrics(r),
 	}
-	r.MustRegister(m.leader, m.samplers, m.passes, m.passDuration, m.commits, m.age, m.current, m.ready, m.recommended, m.constrained)
+	r.MustRegister(m.leader, m.samplers, m.passes, m.passDuration, m.commits, m.age, m.takeover, m.current, m.ready, m.recommended, m.constrained)
 	return m
 }
 

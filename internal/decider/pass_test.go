@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -308,4 +309,26 @@ func TestAScalerThatIsGoneLeavesNothingBehind(t *testing.T) {
 	series := make(chan prometheus.Metric, 100)
 	l.metrics.current.Collect(series)
 	require.Empty(t, series)
+}
+
+func TestTheTimeOfATakeoverIsThatOfWhatAnEarlierLeaderReported(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	takeovers := func(l *handLeader) uint64 {
+		m := &dto.Metric{}
+		require.NoError(t, l.metrics.takeover.Write(m))
+		return m.GetHistogram().GetSampleCount()
+	}
+	first := w.handLeader("s")
+	first.see(8)
+	require.NoError(t, first.turn())
+	require.Zero(t, takeovers(first), "it is the first to see the scaler")
+
+	next := w.handLeader("s")
+	w.eventually("the report of the first is in view", func() bool { return next.cache.Scaler(next.name).Status.ObservedGeneration != 0 })
+	for range 2 {
+		next.see(8)
+		require.NoError(t, next.turn())
+	}
+	require.EqualValues(t, 1, takeovers(next))
 }

@@ -26,6 +26,9 @@ func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome
 	l.tell(v, d, failed, v.in.State.Conditions, next.Conditions)
 	l.metrics.observePass(v, next)
 	l.view.Publish(l.shown(v, d, outcome))
+	if !v.memory.planned && v.memory.stored.ObservedGeneration != 0 {
+		l.metrics.takeover.Observe(time.Since(l.started).Seconds())
+	}
 	v.memory.state, v.memory.planned = next.Pack(), true
 	if v.in.Target != nil && !l.awaitsPast(targetOf(v.scaler)) {
 		l.readings.dropPast(v.in.Target)

@@ -53,6 +53,20 @@ func (a Average) Add(r Rate) Average {
 	return append(append(next, a[first:]...), r)
 }
 
+// Reaches says whether a rate falls into (now-window, now]: whether Over is known.
+func (a Average) Reaches(now time.Time, window time.Duration) bool {
+	start := now.Add(-window)
+	for _, r := range slices.Backward(a) {
+		if !r.At.After(start) {
+			return false
+		}
+		if earliest(now, r.At).After(latest(start, r.At.Add(-r.Span))) {
+			return true
+		}
+	}
+	return false
+}
+
 // Over is the mean over (now-window, now]: every rate weighs as much as the part of its span that lies inside.
 func (a Average) Over(now time.Time, window time.Duration) Mean {
 	var m Mean

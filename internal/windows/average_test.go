@@ -37,6 +37,7 @@ func TestAverageOver(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := tt.rates.Over(at(tt.now), tt.window).PerSecond
 			require.Equal(t, tt.want.Valid, got.Valid)
+			require.Equal(t, tt.want.Valid, tt.rates.Reaches(at(tt.now), tt.window))
 			require.InDelta(t, tt.want.Float64, got.Float64, 1e-9)
 		})
 	}
@@ -68,6 +69,7 @@ func TestAverageStaysBetweenItsRatesAndBounded(t *testing.T) {
 		window := time.Duration(rapid.IntRange(10, 600).Draw(t, "window")) * time.Second
 		m := a.Over(now, window)
 		require.True(t, m.PerSecond.Valid)
+		require.True(t, a.Reaches(now, window))
 		require.GreaterOrEqual(t, m.PerSecond.Float64, 10-1e-9)
 		require.LessOrEqual(t, m.PerSecond.Float64, 1000+1e-9)
 		require.LessOrEqual(t, m.Covered, window)
