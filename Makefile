@@ -132,7 +132,7 @@ bench-fleet: $(BIN)/decider $(BIN)/devcluster ## Measure one decider that plans 
 	@exec $(BIN)/fleetload --scalers $(SCALERS)
 
 .PHONY: chaos
-chaos: build ## Break the running system in 21 ways while models scale, and check every version. FAULTS=a,b COUNTS=a=3,b=10.
+chaos: build ## Break the running system in 26 ways while models scale, and check every version. FAULTS=a,b COUNTS=a=3,b=10.
 	CGO_ENABLED=0 $(GO) build -o $(BIN)/chaos ./dev/chaos
 	CGO_ENABLED=0 $(GO) build -tags chaos -o $(BIN)/decider-stepped ./cmd/decider
 	@exec $(BIN)/chaos $(if $(FAULTS),--faults $(FAULTS)) $(if $(COUNTS),--counts $(COUNTS))
