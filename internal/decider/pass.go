@@ -134,7 +134,8 @@ func (l *leader) rebuild(in decide.Input) decide.State {
 	if in.Target == nil {
 		return in.State
 	}
-	past := l.readings.pastOf(in.Target, time.Now())
+	past, done := l.readings.pastOf(in.Target, time.Now())
+	defer done()
 	if len(past) == 0 {
 		return in.State
 	}

@@ -121,25 +121,39 @@ func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
 	}
 }
 
-// pastOf gives the replayed observations of a target by role, oldest first, Age as of now.
-func (r *readings) pastOf(s *target.Snapshot, now time.Time) map[string][]observe.RoleObservation {
+// room for the observations of one role's history, to be used again: a new leader makes those of thousands, one after the other.
+var room = sync.Pool{New: func() any { return new([]observe.RoleObservation) }}
+
+// pastOf gives the replayed observations of a target by role, oldest first, Age as of now. They are the caller's until done.
+func (r *readings) pastOf(s *target.Snapshot, now time.Time) (found map[string][]observe.RoleObservation, done func()) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	found := make(map[string][]observe.RoleObservation)
+	found = make(map[string][]observe.RoleObservation)
+	var rooms []*[]observe.RoleObservation
 	for _, role := range s.Roles {
-		var list []observe.RoleObservation
+		if len(r.past[keyOf(s, role.Name)]) == 0 {
+			continue
+		}
+		taken := room.Get().(*[]observe.RoleObservation)
+		rooms = append(rooms, taken)
+		list := (*taken)[:0]
 		for _, p := range r.past[keyOf(s, role.Name)] {
-			list = append(list, p.replay.Observations(p.arrived)...)
+			list = p.replay.AppendTo(list, p.arrived)
 			for i := len(list) - p.replay.Len(); i < len(list); i++ {
 				list[i].Age += now.Sub(p.arrived)
 			}
 		}
-		if len(list) > 0 {
-			slices.SortStableFunc(list, func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) })
-			found[role.Name] = list
+		byAge := func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) }
+		if !slices.IsSortedFunc(list, byAge) { // parts of two samplers
+			slices.SortStableFunc(list, byAge)
+		}
+		*taken, found[role.Name] = list, list
+	}
+	return found, func() {
+		for _, taken := range rooms {
+			room.Put(taken)
 		}
 	}
-	return found
 }
 
 // dropPast forgets the replayed observations of a target: they are rebuilt from once.

@@ -77,7 +77,7 @@ func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	r.putPast(replayOf(t, observation("r", 1, 20*second)), now)
 	r.putPast(replayOf(t, observation("r", 7, 22*second), observation("r", 8, 7*second)), now.Add(second))
 	r.putPast(replayOf(t, observation("unwanted", 1, 20*second)), now)
-	past := r.pastOf(snapshotOf("r", "other", "unwanted"), now.Add(5*second))
+	past, done := r.pastOf(snapshotOf("r", "other", "unwanted"), now.Add(5*second))
 	require.Len(t, past, 1)
 	var ages []time.Duration
 	for _, o := range past["r"] {
@@ -85,13 +85,18 @@ func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 		ages = append(ages, o.Age)
 	}
 	require.Equal(t, []time.Duration{26 * second, 25 * second, 11 * second}, ages)
+	done()
 	r.dropPast(snapshotOf("r"))
-	require.Empty(t, r.pastOf(snapshotOf("r"), now))
+	past, done = r.pastOf(snapshotOf("r"), now)
+	require.Empty(t, past)
+	done()
 
 	for range 2 * maxPast {
 		r.putPast(replayOf(t, observation("r", 1, second), observation("r", 2, 0)), now)
 	}
-	require.Len(t, r.pastOf(snapshotOf("r"), now)["r"], maxPast)
+	past, done = r.pastOf(snapshotOf("r"), now)
+	require.Len(t, past["r"], maxPast)
+	done()
 	r.retain(nil)
 	require.Empty(t, r.past)
 }

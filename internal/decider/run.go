@@ -29,6 +29,10 @@ const (
 	heartbeatLimit = time.Minute
 	// gcPercent is how much the heap may grow between collections, in percent. Most of it lives as long as its scalers.
 	gcPercent = 30
+	// takeoverGCPercent is that while a new leader takes over: it makes much garbage then, and what it holds is on its way.
+	takeoverGCPercent = 100
+	// takeoverTime is how long that is.
+	takeoverTime = 20 * time.Second
 	// replaySpan is how much history samplers are asked for (D55).
 	replaySpan = 30 * time.Minute
 )
@@ -166,6 +170,9 @@ func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
 	if err != nil {
 		return err
 	}
+	process.SetGCPercent(takeoverGCPercent)
+	calm := time.AfterFunc(takeoverTime, func() { process.SetGCPercent(gcPercent) })
+	defer calm.Stop()
 	l := d.newLeader(epoch, events)
 	defer l.view.End()
 	d.heartbeat.Store(l.heartbeat)

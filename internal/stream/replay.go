@@ -184,7 +184,11 @@ func (r Replay) Len() (n int) {
 // Observations are the passes, oldest first, Age as of when the Replay arrived and Start the same as End, as far as that was
 // before at, on this process's clock: a sampler's is not compared with.
 func (r Replay) Observations(at time.Time) []observe.RoleObservation {
-	list := make([]observe.RoleObservation, 0, r.Len())
+	return r.AppendTo(make([]observe.RoleObservation, 0, r.Len()), at)
+}
+
+// AppendTo is Observations in the caller's room.
+func (r Replay) AppendTo(list []observe.RoleObservation, at time.Time) []observe.RoleObservation {
 	for _, row := range r.runs {
 		for i, age := range row.lists.AgeNanoseconds {
 			o := row.common
