@@ -138,10 +138,11 @@ func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
 	}
 }
 
-// awaitsPast says whether a scaler of the target has not been planned by this leader yet: history is for those alone.
+// awaitsPast says whether no pass of a scaler of the target has been reported by this leader yet: history is for those alone. One
+// that is being planned may still take it, also anew.
 func (l *leader) awaitsPast(on types.NamespacedName) bool {
 	return slices.ContainsFunc(l.cache.ScalersOf(on), func(s *workerv1.ModelDeploymentScaler) bool {
-		return !l.memories.has(nameOf(s), s.UID)
+		return !l.memories.settled(nameOf(s), s.UID)
 	})
 }
 

@@ -2,6 +2,7 @@ package decider
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ import (
 )
 
 // memory is what is kept of one scaler between passes. Only its own pass touches it, and passes of one scaler never overlap;
-// uid alone never changes and is read by others too.
+// uid, which never changes, and settled are read by others too.
 type memory struct {
 	uid types.UID
 	// state is the planner's.
@@ -30,12 +31,15 @@ type memory struct {
 	// unsaved says that the target was written and the status of that is not stored yet: until it is, nothing is written to
 	// the target again (D33).
 	unsaved bool
+	// settled says that a pass was reported since the memory began: from then on nothing is rebuilt. Others read it.
+	settled atomic.Bool
 }
 
 // restore begins anew with what the status holds. The uid stays: others may be asking for it (has).
 func (m *memory) restore(s *workerv1.ModelDeploymentScaler) {
 	m.state, m.stored = decide.StateFromStatus(s.Status).Pack(), kube.WithoutHistories(s.Status)
 	m.planned, m.latest, m.storedAt, m.unsaved = false, nil, time.Time{}, false
+	m.settled.Store(false)
 }
 
 // newest is the newer of the scaler at hand and of what our last write was answered: a cache may lag behind.
@@ -83,6 +87,14 @@ func (m *memories) has(name types.NamespacedName, uid types.UID) bool {
 	defer m.mu.Unlock()
 	known := m.byName[name]
 	return known != nil && known.uid == uid
+}
+
+// settled says whether a pass of this very scaler has been reported.
+func (m *memories) settled(name types.NamespacedName, uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byName[name]
+	return known != nil && known.uid == uid && known.settled.Load()
 }
 
 // forget drops a memory and says whether there was one.

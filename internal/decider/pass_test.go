@@ -175,20 +175,13 @@ func TestANewLeaderBeginsWithTheHistoryThatSamplersReplay(t *testing.T) {
 	w := newWorld(t)
 	w.scale("s", workerv1.ModeActive)
 	l := w.handLeader("s")
-	past := l.complete(8)
-	var history []observe.RoleObservation
-	for age := 60 * time.Second; age > 0; age -= 5 * time.Second {
-		past.Sequence++
-		past.Age = age
-		history = append(history, past)
-	}
-	l.remember("shard", replayOf(t, history...), time.Now())
+	l.replayed()
 	l.see(8)
 	require.NoError(t, l.turn())
 	require.Len(t, l.memories.byName[l.name].state.State().Roles[0].History, 13)
 	require.Empty(t, l.readings.past)
 
-	l.remember("shard", replayOf(t, history...), time.Now())
+	l.replayed()
 	require.Empty(t, l.readings.past, "a scaler that is planned needs no history")
 }
 

@@ -30,9 +30,18 @@ func (l *leader) report(ctx context.Context, v *view, d decide.Decision, outcome
 		l.metrics.takeover.Observe(time.Since(l.started).Seconds())
 	}
 	v.memory.state, v.memory.planned = next.Pack(), true
+	if err := l.store(ctx, v, d, outcome, next); err != nil {
+		return err
+	}
+	v.memory.settled.Store(true)
 	if v.in.Target != nil && !l.awaitsPast(targetOf(v.scaler)) {
 		l.readings.dropPast(v.in.Target)
 	}
+	return nil
+}
+
+// store writes the status when there is something to say; of a scaler that goes, it lets go.
+func (l *leader) store(ctx context.Context, v *view, d decide.Decision, outcome decide.Outcome, next decide.State) error {
 	if v.in.Scaler.Deleting {
 		return l.letGo(ctx, v, d, outcome)
 	}

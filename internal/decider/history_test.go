@@ -1,0 +1,63 @@
+package decider
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
+	"gpustack.ai/model-deployment-scaler/internal/decide"
+	"gpustack.ai/model-deployment-scaler/internal/observe"
+)
+
+// replayed is a minute of observations, as a sampler replays them.
+func (l *handLeader) replayed() {
+	l.w.t.Helper()
+	past := l.complete(8)
+	var history []observe.RoleObservation
+	for age := 60 * time.Second; age > 0; age -= 5 * time.Second {
+		past.Sequence++
+		past.Age = age
+		history = append(history, past)
+	}
+	l.remember("shard", replayOf(l.w.t, history...), time.Now())
+}
+
+func TestHistoryIsThereForEveryScalerOfATarget(t *testing.T) {
+	w := newWorld(t)
+	w.scale("other", workerv1.ModeShadow)
+	w.scale("s", workerv1.ModeActive)
+	l := w.handLeader("s")
+	l.replayed()
+	l.see(8)
+	other := l.memories.of(w.named("other"), w.scaler("other")) // its pass has begun elsewhere, and has not come to the history
+	require.NoError(t, l.turn())
+	require.NotEmpty(t, l.readings.past)
+	_, err := l.pass(t.Context(), w.named("other"))
+	require.NoError(t, err)
+	require.Len(t, other.state.State().Roles[0].History, 13)
+	require.Empty(t, l.readings.past)
+}
+
+func TestHistoryIsThereAgainForMemoryThatBeginsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	outdated := w.scaler("s")
+	l := w.handLeader("s")
+	l.replayed()
+	l.see(8)
+	m := l.memories.of(l.name, outdated)
+	v, err := l.gather(t.Context(), l.name, false)
+	require.NoError(t, err)
+	v.scaler = outdated
+	left := outdated.Status.DeepCopy()
+	left.ObservedGeneration = 1
+	_, err = l.writer.WriteStatus(t.Context(), outdated, *left)
+	require.NoError(t, err)
+	require.ErrorIs(t, l.report(t.Context(), v, decide.Plan(v.in), decide.Outcome{}, nil), errStatusMoved)
+	require.NotEmpty(t, l.readings.past)
+	require.NoError(t, l.turn())
+	require.Len(t, m.state.State().Roles[0].History, 13)
+	require.Empty(t, l.readings.past)
+}
