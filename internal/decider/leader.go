@@ -127,7 +127,7 @@ func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) 
 		return
 	}
 	for _, s := range l.cache.ScalersOf(on) {
-		l.schedule.observed(nameOf(s), o.Key.Role, time.Now())
+		l.schedule.observed(nameOf(s), o.Key.Role, at.Add(-o.Age))
 	}
 }
 

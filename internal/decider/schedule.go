@@ -16,7 +16,7 @@ const (
 	// firstBackoff and maxBackoff bound the wait after failed passes, which doubles with each.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// slowestFeed is the least part of a scaler's interval between two passes that observations begin: a target that another
+	// slowestFeed is the least part of a scaler's interval between two observations that begin passes: a target that another
 	// scaler observes at a shorter interval (D4) does not make this one plan more often than its policy says.
 	slowestFeed = 0.8
 )
@@ -37,7 +37,8 @@ type timing struct {
 	waiting  map[string]bool // of these, those without a new observation
 	forced   bool            // the object moved
 	last     time.Time       // begin of the last pass
-	fed      time.Time       // begin of the last pass that observations began
+	made     time.Time       // when the newest observation was
+	fed      time.Time       // the same, of the last pass that observations began
 	failures int
 	retry    time.Time // nothing runs before
 }
@@ -86,13 +87,16 @@ func (s *schedule) expectRoles(name types.NamespacedName, roles []string) {
 	t.roles, t.waiting = roles, waiting
 }
 
-// observed notes a new observation of a role; the last one that was missing begins a pass.
-func (s *schedule) observed(name types.NamespacedName, role string, now time.Time) {
+// observed notes a new observation of a role, made at a time; the last one that was missing begins a pass.
+func (s *schedule) observed(name types.NamespacedName, role string, made time.Time) {
 	s.mu.Lock()
 	t := s.timings[name]
-	if t == nil || now.Sub(t.fed) < time.Duration(slowestFeed*float64(t.interval)) {
+	if t == nil || made.Sub(t.fed) < time.Duration(slowestFeed*float64(t.interval)) {
 		s.mu.Unlock()
 		return
+	}
+	if made.After(t.made) {
+		t.made = made
 	}
 	delete(t.waiting, role)
 	complete := t.complete()
@@ -117,7 +121,7 @@ func (s *schedule) begin(name types.NamespacedName, now time.Time) (run bool, af
 		return false, due
 	}
 	if fed {
-		t.fed = now
+		t.fed = t.made
 	}
 	t.last, t.forced = now, false
 	t.waiting = make(map[string]bool, len(t.roles))
