@@ -77,7 +77,7 @@ type recommendation struct {
 	hold string
 	// blind: required signals are missing or stale, raw is the current count.
 	blind bool
-	// young: the windows that raw rests on are not known to be whole yet (D54).
+	// young: the windows that raw rests on are not known to be whole yet (D54). For the guards, which a rebuild does not run.
 	young bool
 	// partial: raw rests on incomplete coverage and justifies growth only (D3).
 	partial bool

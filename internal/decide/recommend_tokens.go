@@ -128,7 +128,7 @@ func (a tokenThroughput) recommend(p *pass, r *role) recommendation {
 		raw:     replicas(stable.PerSecond.Float64 / capacity),
 		reason:  ReasonTokenThroughput,
 		partial: stable.Partial,
-		young:   !spans(r.demand.History, p.now, a.stable, windows.MaxGap(p.interval())),
+		young:   !p.alone && !spans(r.demand.History, p.now, a.stable, windows.MaxGap(p.interval())),
 	}
 	a.panics(p, r, &rec)
 	a.guardLatency(r, &rec)

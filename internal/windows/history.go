@@ -130,7 +130,10 @@ func (h History) merge(now time.Time, young time.Duration) History {
 	old, n := now.Add(-young), 0
 	for i := range h {
 		e := &h[i]
-		if n > 0 && e.At.Before(old) && bucketOf(e.At) == bucketOf(h[n-1].At) {
+		if !e.At.Before(old) { // nor are those after it
+			return h[:n+copy(h[n:], h[i:])]
+		}
+		if n > 0 && bucketOf(e.At) == bucketOf(h[n-1].At) {
 			h[n-1] = Recommendation{At: e.At, Replicas: max(h[n-1].Replicas, e.Replicas)}
 			continue
 		}
