@@ -30,11 +30,8 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "devcluster")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building devcluster: %w\n%s", err, output)
+	if binary, err = program(dir); err != nil {
+		return 0, err
 	}
 	if shared, err = launch(dir); err != nil {
 		return 0, err
@@ -48,4 +45,18 @@ func run(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	return m.Run(), nil
+}
+
+// program is the one that DEVCLUSTER names, or is built.
+func program(dir string) (string, error) {
+	if built := os.Getenv("DEVCLUSTER"); built != "" {
+		return built, nil
+	}
+	path := filepath.Join(dir, "devcluster")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building devcluster: %w\n%s", err, output)
+	}
+	return path, nil
 }
