@@ -2,10 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +22,33 @@ import (
 type unreadableError struct{ error }
 
 func (e unreadableError) Unwrap() error { return e.error }
+
+// filesIn names the files of arguments: a folder stands for every .yaml file below it that is no manifest. What cannot be
+// looked at stays as it is, for whoever reads it to say why.
+func filesIn(args []string) (files []string, err error) {
+	for _, arg := range args {
+		if info, statErr := os.Stat(arg); statErr != nil || !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		before := len(files)
+		err = errors.Join(err, filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && filepath.Ext(path) == ".yaml" && !isManifest(path) {
+				files = append(files, path)
+			}
+			return err
+		}))
+		if err == nil && len(files) == before {
+			err = fmt.Errorf("looking for scenario files: no .yaml file in %s is one", arg)
+		}
+	}
+	return files, err
+}
+
+func isManifest(path string) bool {
+	data, err := os.ReadFile(path)
+	return err == nil && scenario.ManifestKind(data) != ""
+}
 
 // play reads a scenario file and runs it to its end. "-" is the standard input.
 func play(path string, in io.Reader) (*scenario.Scenario, []scenario.Pass, error) {

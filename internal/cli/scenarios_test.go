@@ -49,6 +49,24 @@ func TestScenarioCommandsPrintWhatPeopleNeed(t *testing.T) {
 	}
 }
 
+func TestAFolderStandsForItsScenarioFiles(t *testing.T) {
+	dir := t.TempDir()
+	code, _, errs := run(t, "test", dir)
+	require.Equal(t, 2, code)
+	require.Equal(t, "kubectl mds: looking for scenario files: no .yaml file in "+dir+" is one\n", errs)
+
+	text, err := os.ReadFile("testdata/queue.yaml")
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "below"), 0o700))
+	for _, name := range []string{"b.yaml", "below/a.yaml", "notes.txt"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "scaler.yaml"), []byte("kind: ModelDeploymentScaler\n"), 0o600))
+	code, out, errs := run(t, "test", dir, "testdata/queue.yaml")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "3 files, ")
+}
+
 func TestScenarioCommandsSayOnStandardErrorWhatFailed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string

@@ -14,11 +14,11 @@ import (
 func newTest() *cobra.Command {
 	output, verbose := "text", false
 	cmd := &cobra.Command{
-		Use:     "test FILE...",
+		Use:     "test FILE|DIR...",
 		GroupID: "policies",
 		Short:   "Run policy tests: scenario files against the planner that the decider runs.",
-		Long: `Run scenario files and say which of their expectations hold. No cluster is needed: time is in the file, and a small
-simulated world follows the counts that the planner writes.
+		Long: `Run scenario files, a folder's being all .yaml files below it but manifests, and say which of their expectations hold. No
+cluster is needed: time is in the file, and a small simulated world follows the counts that the planner writes.
 
 A file tells a scaler's spec (mode Active unless it says otherwise, defaults as by admission), the roles of its target,
 what happens (readings, admission, retirements, edits, restarts) and what is expected of which planning pass:
@@ -36,13 +36,17 @@ what happens (readings, admission, retirements, edits, restarts) and what is exp
 
 What fails is told with file and line, what was expected, what came, and the plan of that pass stage by stage.
 Exit code: 0 when all expectations hold, 1 when one fails, 2 when a file cannot be read or played.`,
-		Example: `  kubectl mds test policies/*.yaml
+		Example: `  kubectl mds test policies/
   kubectl mds test policy.yaml -o json
   kubectl mds replay policy.yaml     # the passes themselves`,
 		Args: usage(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, files []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "text" && output != "json" {
 				return usageError{fmt.Errorf("--output: %q is not one of text, json", output)}
+			}
+			files, err := filesIn(args)
+			if err != nil {
+				return unreadableError{err}
 			}
 			report, err := test(files, cmd.InOrStdin())
 			if output == "json" {

@@ -18,12 +18,20 @@ import (
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 )
 
+// ManifestKind is the kind of a Kubernetes object in YAML; empty when it is none.
+func ManifestKind(data []byte) string {
+	var manifest struct{ Kind string }
+	if yaml.Unmarshal(data, &manifest) != nil {
+		return ""
+	}
+	return manifest.Kind
+}
+
 // Parse reads a scenario. Unknown fields are errors. The error lists all that is wrong, each with file and line; file is
 // the name to say.
 func Parse(file string, data []byte) (*Scenario, error) {
-	var manifest struct{ APIVersion, Kind string }
-	if yaml.Unmarshal(data, &manifest) == nil && manifest.Kind != "" {
-		return nil, fmt.Errorf("%s: this is a manifest of kind %s, not a scenario; a scenario has the spec of a scaler under \"scaler\"", file, manifest.Kind)
+	if kind := ManifestKind(data); kind != "" {
+		return nil, fmt.Errorf("%s: this is a manifest of kind %s, not a scenario; a scenario has the spec of a scaler under \"scaler\"", file, kind)
 	}
 	s := &Scenario{file: file, root: &yaml.Node{}}
 	in := yaml.NewDecoder(bytes.NewReader(data))
