@@ -29,12 +29,12 @@ func Main(args []string, out, errs io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	used, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, new(usageError)):
-		fmt.Fprintf(errs, "%s: %v\nRun '%s --help' for what there is.\n", name, err, name)
+		fmt.Fprintf(errs, "%s: %v\nRun '%s --help' for what there is.\n", name, err, used.CommandPath())
 		return 2
 	case errors.As(err, new(unreadableError)):
 		fmt.Fprintf(errs, "%s: %v\n", name, err)

@@ -76,10 +76,10 @@ func TestScenarioCommandsSayOnStandardErrorWhatFailed(t *testing.T) {
 		"an expectation":           {[]string{"test", "testdata/wrong.yaml"}, 1, "kubectl mds: 5 of 6 expectations failed\n"},
 		"a file with mistakes":     {[]string{"test", "testdata/unreadable.yaml"}, 2, "kubectl mds: 1 of 1 files could not be read or played\n"},
 		"a file that is not there": {[]string{"replay", "testdata/none.yaml"}, 2, "kubectl mds: open testdata/none.yaml: no such file or directory\n"},
-		"no file":                  {[]string{"test"}, 2, "kubectl mds: requires at least 1 arg(s), only received 0\nRun 'kubectl mds --help' for what there is.\n"},
-		"two files to replay":      {[]string{"replay", "a", "b"}, 2, "kubectl mds: accepts 1 arg(s), received 2\nRun 'kubectl mds --help' for what there is.\n"},
-		"an output of test":        {[]string{"test", "-o", "table", "a"}, 2, "kubectl mds: --output: \"table\" is not one of text, json\nRun 'kubectl mds --help' for what there is.\n"},
-		"an output of replay":      {[]string{"replay", "-o", "text", "a"}, 2, "kubectl mds: --output: \"text\" is not one of table, json\nRun 'kubectl mds --help' for what there is.\n"},
+		"no file":                  {[]string{"test"}, 2, "kubectl mds: requires at least 1 arg(s), only received 0\nRun 'kubectl mds test --help' for what there is.\n"},
+		"two files to replay":      {[]string{"replay", "a", "b"}, 2, "kubectl mds: accepts 1 arg(s), received 2\nRun 'kubectl mds replay --help' for what there is.\n"},
+		"an output of test":        {[]string{"test", "-o", "table", "a"}, 2, "kubectl mds: --output: \"table\" is not one of text, json\nRun 'kubectl mds test --help' for what there is.\n"},
+		"an output of replay":      {[]string{"replay", "-o", "text", "a"}, 2, "kubectl mds: --output: \"text\" is not one of table, json\nRun 'kubectl mds replay --help' for what there is.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, errs := run(t, tt.args...)

@@ -40,8 +40,8 @@ func TestValidateTellsWhatItCannotRead(t *testing.T) {
 		"a file that is not there": {[]string{"-f", "testdata/none.yaml"}, "lstat testdata/none.yaml: no such file or directory\nkubectl mds: 1 file could not be read\n"},
 		"a key that is there twice, with its line": {[]string{"-f", "testdata/twice.yaml"},
 			"reading testdata/twice.yaml: yaml: unmarshal errors:\n  line 6: key \"name\" already set in map\nkubectl mds: 1 file could not be read\n"},
-		"nothing":   {nil, "kubectl mds: nothing to validate: name files with -f\nRun 'kubectl mds --help' for what there is.\n"},
-		"an output": {[]string{"-o", "yaml", "-f", "x"}, "kubectl mds: --output: \"yaml\" is not one of text, json\nRun 'kubectl mds --help' for what there is.\n"},
+		"nothing":   {nil, "kubectl mds: nothing to validate: name files with -f\nRun 'kubectl mds validate --help' for what there is.\n"},
+		"an output": {[]string{"-o", "yaml", "-f", "x"}, "kubectl mds: --output: \"yaml\" is not one of text, json\nRun 'kubectl mds validate --help' for what there is.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, _, errs := run(t, append([]string{"validate"}, tt.args...)...)
