@@ -253,7 +253,7 @@ func TestCommitsGetThroughWhileSomebodyWritesToTheTargetAllTheTime(t *testing.T)
 	ctx, cancel := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	writers.Go(func() {
-		ticker := time.NewTicker(20 * time.Millisecond)
+		ticker := time.NewTicker(100 * time.Millisecond)
 		defer ticker.Stop()
 		for i := 0; ; i++ {
 			select {

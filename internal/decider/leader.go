@@ -212,7 +212,11 @@ func (l *leader) passSafely(ctx context.Context, name types.NamespacedName) (eve
 
 // failed plans another try. A lasting failure is told when it begins and then ever more rarely.
 func (l *leader) failed(name types.NamespacedName, err error) {
-	failures := l.schedule.fail(name, time.Now())
+	bound := maxBackoff
+	if kube.Outdated(err) {
+		bound = briefBackoff
+	}
+	failures := l.schedule.fail(name, time.Now(), bound)
 	log := l.log.Debug
 	if failures&(failures-1) == 0 {
 		log = l.log.Warn

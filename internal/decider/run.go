@@ -151,7 +151,7 @@ func connect(ctx context.Context, p *process.Process, o *Options) (*kube.Client,
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(backoff(min(failures, 2))):
+		case <-time.After(backoff(failures, briefBackoff)):
 		}
 	}
 }

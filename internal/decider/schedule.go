@@ -16,6 +16,9 @@ const (
 	// firstBackoff and maxBackoff bound the wait after failed passes, which doubles with each.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
+	// briefBackoff is the bound where a longer wait makes the next try no likelier to succeed: an API server is away, or
+	// somebody else was quicker to write.
+	briefBackoff = 4 * time.Second
 	// slowestFeed is the least part of a scaler's interval between two observations that begin passes: a target that another
 	// scaler observes at a shorter interval (D4) does not make this one plan more often than its policy says.
 	slowestFeed = 0.8
@@ -140,11 +143,12 @@ func (s *schedule) succeed(name types.NamespacedName, interval time.Duration) {
 	s.queue.AddAfter(name, interval+patience)
 }
 
-// fail plans another try, later with every failure and never all scalers at once. It says how many have failed in a row.
-func (s *schedule) fail(name types.NamespacedName, now time.Time) int {
+// fail plans another try, later with every failure up to a bound, and never all scalers at once. It says how many have failed
+// in a row.
+func (s *schedule) fail(name types.NamespacedName, now time.Time, bound time.Duration) int {
 	s.mu.Lock()
 	t := s.timing(name)
-	delay := backoff(t.failures)
+	delay := backoff(t.failures, bound)
 	t.failures++
 	t.forced, t.retry = true, now.Add(delay)
 	failures := t.failures
@@ -154,12 +158,8 @@ func (s *schedule) fail(name types.NamespacedName, now time.Time) int {
 }
 
 // backoff after that many earlier failures, and up to two fifths more.
-func backoff(failures int) time.Duration {
-	delay := maxBackoff
-	if failures < 5 {
-		delay = min(maxBackoff, firstBackoff<<failures)
-	}
-	return wait.Jitter(delay, 0.4)
+func backoff(failures int, bound time.Duration) time.Duration {
+	return wait.Jitter(min(bound, firstBackoff<<min(failures, 5)), 0.4)
 }
 
 // forget drops a scaler that is gone.

@@ -67,7 +67,7 @@ func (s *story) work() bool {
 		s.queue.AddAfter(name, wait)
 	case s.failing.Load():
 		s.note()
-		s.fail(name, time.Now())
+		s.fail(name, time.Now(), maxBackoff)
 	default:
 		s.note()
 		s.succeed(name, s.interval)
@@ -186,14 +186,16 @@ func TestARoleThatWasObservedNeedNotBeObservedAgainBecauseAnotherOneCame(t *test
 }
 
 func TestBackoffGrowsStaysBoundedAndDiffers(t *testing.T) {
-	different := map[time.Duration]bool{}
-	for failures := range 100 {
-		wait := backoff(failures)
-		require.GreaterOrEqual(t, wait, firstBackoff)
-		require.LessOrEqual(t, wait, 7*maxBackoff/5)
-		different[wait] = true
+	for _, bound := range []time.Duration{maxBackoff, briefBackoff} {
+		different := map[time.Duration]bool{}
+		for failures := range 100 {
+			wait := backoff(failures, bound)
+			require.GreaterOrEqual(t, wait, firstBackoff)
+			require.LessOrEqual(t, wait, 7*bound/5)
+			different[wait] = true
+		}
+		require.Greater(t, len(different), 50)
 	}
-	require.Greater(t, len(different), 50)
 }
 
 func TestAScalerThatIsGoneLeavesNothing(t *testing.T) {

@@ -34,7 +34,7 @@ spec:
 	var before int32 // 1, or 2 when the ramp was seen in two steps, of which the first found room
 	s.eventually("growth waits for quota", func() bool {
 		cohort := s.scaler("chat").Status.PendingCohort
-		if cohort == nil || s.replicas("chat") <= 2 {
+		if cohort == nil || cohort.TargetVector["server"] <= 2 {
 			return false
 		}
 		before = cohort.BaselineVector["server"]
