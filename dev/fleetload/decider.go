@@ -66,7 +66,7 @@ func (d *decider) ready(ctx context.Context) error {
 
 const (
 	// pollEvery is how often a decider that takes over is looked at: its metrics cost it a quarter of a second, in a large fleet.
-	pollEvery = 2 * time.Second
+	pollEvery = 5 * time.Second
 	// leaderPoll is how often one that stands by is: it has few.
 	leaderPoll = 50 * time.Millisecond
 )

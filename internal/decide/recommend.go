@@ -5,6 +5,7 @@ import (
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/observe"
+	"gpustack.ai/model-deployment-scaler/internal/windows"
 )
 
 // ceilingSlack forgives representation noise in front of a ceiling (D14).
@@ -60,11 +61,11 @@ func (p *pass) recommend() {
 		if r.hold != "" || r.blind || r.partial {
 			remembered = max(r.raw, r.Replicas)
 		}
-		add := r.next.History.Add
-		if p.alone {
-			add = r.next.History.Append
+		if p.alone { // made a history of when all are there
+			r.next.History = append(r.next.History, windows.Recommendation{At: p.now, Replicas: remembered})
+			continue
 		}
-		r.next.History = add(p.now, remembered)
+		r.next.History = r.next.History.Add(p.now, remembered)
 	}
 }
 

@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Age of the observations that passes planned with.", Buckets: []float64{0.05, 0.2, 1, 5, 15, 32, 60, 120, 300, 600}}),
 		takeover: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "mds_decider_takeover_seconds",
 			Help:    "Time from the begin of this leadership to the first plan of each scaler that an earlier one had reported.",
-			Buckets: []float64{0.5, 1, 1.5, 2, 3, 4, 5, 7, 10, 15, 20, 30, 60}}),
+			Buckets: []float64{0.5, 1, 1.5, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60}}),
 		current:     gauge("mds_decider_current_replicas", "Desired replicas on the target."),
 		ready:       gauge("mds_decider_ready_replicas", "Ready replicas, the capacity that is planned with."),
 		recommended: gauge("mds_decider_recommended_replicas", "Replicas that the algorithm recommends."),

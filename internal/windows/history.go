@@ -24,35 +24,38 @@ type Recommendation struct {
 // as it was, so that it can be stored and compared. At an interval of 5 s its 256 entries reach back 1800 s.
 type History []Recommendation
 
-// HistoryOf is the History of stored entries, in whatever order; those from the future of now are dropped (D44).
+// HistoryOf is the History of entries in whatever order, stored or made by a rebuild; those from the future of now are dropped
+// (D44), and of two of the same time the later in the list counts.
 func HistoryOf(now time.Time, entries []Recommendation) History {
 	sorted := slices.Clone(entries)
 	slices.SortStableFunc(sorted, func(a, b Recommendation) int { return a.At.Compare(b.At) })
 	h := make(History, 0, len(sorted))
 	for _, e := range sorted {
-		if !e.At.After(now) {
-			h = h.Append(e.At, e.Replicas)
+		switch n := len(h); {
+		case e.At.After(now):
+		case n > 0 && h[n-1].At.Equal(e.At):
+			h[n-1] = e
+		default:
+			h = append(h, e)
 		}
 	}
-	return h
+	if len(h) == 0 {
+		return h
+	}
+	return h.thin(h[len(h)-1].At)
 }
 
 // Add appends a recommendation. A time before the newest entry's is ignored; an equal one replaces it.
 func (h History) Add(at time.Time, replicas int32) History {
 	next := make(History, len(h), len(h)+1)
 	copy(next, h)
-	return next.Append(at, replicas)
-}
-
-// Append is Add for who alone holds h: the entries are changed in place.
-func (h History) Append(at time.Time, replicas int32) History {
 	if n := len(h); n > 0 && !at.After(h[n-1].At) {
 		if at.Equal(h[n-1].At) {
-			h[n-1].Replicas = replicas
+			next[n-1].Replicas = replicas
 		}
-		return h
+		return next
 	}
-	return append(h, Recommendation{At: at, Replicas: replicas}).thin(at)
+	return append(next, Recommendation{At: at, Replicas: replicas}).thin(at)
 }
 
 // Spans says whether the history covers the whole window: going back from now, entries follow each other without a gap longer
