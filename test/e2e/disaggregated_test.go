@@ -100,7 +100,7 @@ func TestGrowthPullsPartnersAndWaitsForAdmission(t *testing.T) {
 	s := newStage(t)
 	s.Fleet.SetQuota("narrow", 1)
 	s.trio([3]int{1, 1, 1}, [3]string{"narrow", "wide", "wide"}, tokens(10, 5000, 400))
-	record := s.plan(120, 300)
+	record := s.plan(300, 300)
 	s.eventually("prefill grows by its demand, decode by its band, encode by its ratio", func() bool { return s.counts("trio", 3, 2, 2) })
 	s.eventually("the growth is on record", func() bool { return s.scaler("trio").Status.PendingCohort != nil })
 
@@ -111,7 +111,7 @@ func TestGrowthPullsPartnersAndWaitsForAdmission(t *testing.T) {
 	s.eventually("the other takes its place", func() bool { return s.prefill(2) == sim.Ready })
 	require.Equal(t, sim.Pending, s.prefill(1))
 	s.Fleet.SetTraffic(s.namespace, "trio", tokens(10, 7000, 4000))
-	s.eventually("more is wanted", func() bool { return s.recommends("prefill", 4) && s.recommends("decode", 3) })
+	s.eventually("more is wanted, of both all that comes", func() bool { return s.recommends("prefill", 4) && s.recommends("decode", 4) })
 	require.True(t, s.counts("trio", 3, 2, 2), "and nothing grows")
 	cohort := s.scaler("trio").Status.PendingCohort
 	require.NotNil(t, cohort, "the growth is still pending")
@@ -164,8 +164,11 @@ func TestAbortedRemovalIsRestored(t *testing.T) {
 	s.eventually("it comes back", func() bool { return s.counts("trio", 2, 4, 1) })
 	s.reports("trio", workerv1.ConditionBlocked, metav1.ConditionTrue, workerv1.ReasonScaleDownAborted)
 	s.event("trio", kube.EventRestored)
-	removal := s.scaler("trio").Status.LastScaleDown
-	require.Equal(t, workerv1.ScaleDownAborted, removal.Outcome)
+	var removal *workerv1.ScaleDownStatus
+	s.eventually("the abort is on record", func() bool {
+		removal = s.scaler("trio").Status.LastScaleDown
+		return removal.Outcome == workerv1.ScaleDownAborted
+	})
 
 	s.eventually("it goes after the cooldown", func() bool {
 		return s.counts("trio", 2, 3, 1) && len(s.Fleet.Instances(s.namespace, "trio")) == 6

@@ -31,12 +31,14 @@ func ramping(t *testing.T) *stage {
 func (s *stage) owner() (owner runner.Pod) {
 	s.t.Helper()
 	s.eventually("one sampler has the role", func() bool {
+		all := 0.0
 		for _, p := range s.Pods("sampler") {
-			if roles, _ := s.metric(p, "mds_sampler_roles", nil); roles == 1 {
+			roles, _ := s.metric(p, "mds_sampler_roles", nil)
+			if all += roles; roles == 1 {
 				owner = p
 			}
 		}
-		return s.all("sampler", "mds_sampler_roles", nil) == 1
+		return all == 1
 	})
 	return owner
 }

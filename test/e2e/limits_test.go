@@ -24,6 +24,7 @@ func (r *record) orderly(least, most, step int32) []invariants.Commit {
 // keeps ends the record and requires that every version kept what must always be true. It returns the commits.
 func (r *record) keeps(l invariants.Limits) []invariants.Commit {
 	r.s.t.Helper()
+	r.whole()
 	r.stop()
 	require.Greater(r.s.t, len(r.versions), 1, "nothing was recorded")
 	commits, err := invariants.Orderly(r.versions, l)

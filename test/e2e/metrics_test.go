@@ -14,7 +14,7 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/sim"
 )
 
-var client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // metric sums the series of a program's metric that carry the labels; false while it does not answer.
 func (s *stage) metric(pod runner.Pod, name string, labels map[string]string) (sum float64, answered bool) {

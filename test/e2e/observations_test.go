@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,18 +96,21 @@ func (s *stage) with(token string) context.Context {
 	return metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+token)
 }
 
-// deciders are the leader's Pod and the others.
+// deciders are the leader's Pod and the others, once one leads.
 func (s *stage) deciders() (leader runner.Pod, others []runner.Pod) {
 	s.t.Helper()
-	name, err := s.Leader(s.t.Context())
-	require.NoError(s.t, err)
-	for _, p := range s.Pods("decider") {
-		if p.Name == name {
-			leader = p
-		} else {
-			others = append(others, p)
+	s.eventually("a decider leads", func() bool {
+		name, err := s.Leader(s.t.Context())
+		leader, others = runner.Pod{}, nil
+		for _, p := range s.Pods("decider") {
+			if p.Name == name {
+				leader = p
+			} else {
+				others = append(others, p)
+			}
 		}
-	}
+		return err == nil && leader.Name != ""
+	})
 	return leader, others
 }
 
@@ -134,10 +138,12 @@ func (s *stage) in(part func(*stage, *testing.T)) func(*testing.T) {
 func (s *stage) observationsAreForWhoMayWatch(t *testing.T) {
 	other := newStage(t)
 	right, wrong, api := s.viewer("right", serviceName), s.viewer("wrong", "other.svc"), s.viewer("api", "")
-	s.eventually("the right is in force", func() bool {
-		leader, _ := s.deciders()
-		_, err := s.list(leader, right, s.namespace)
-		return err == nil
+	s.eventually("the right is in force, at every copy", func() bool {
+		leader, others := s.deciders()
+		return !slices.ContainsFunc(append(others, leader), func(p runner.Pod) bool {
+			_, err := s.list(p, right, s.namespace)
+			return err != nil
+		})
 	})
 	leader, standby := s.deciders()
 	for title, pod := range map[string]runner.Pod{"the leader": leader, "a standby": standby[0]} {

@@ -43,7 +43,7 @@ spec:
 	s.reports("chat", workerv1.ConditionBlocked, metav1.ConditionTrue, workerv1.ReasonResourceExhausted)
 	s.eventually("it is taken back", func() bool { return s.replicas("chat") == before })
 	s.event("chat", kube.EventRolledBack)
-	require.NotNil(t, s.scaler("chat").Status.Exhaustion)
+	s.eventually("and that is on record", func() bool { return s.scaler("chat").Status.Exhaustion != nil }) // written after the event
 
 	decisions := record.orderly(1, 5, 4)
 	require.Equal(t, fence.CommitUp, decisions[0].Kind)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,7 @@ import (
 // record holds every version of a target since it was begun.
 type record struct {
 	s    *stage
+	name string
 	stop func()
 
 	mu       sync.Mutex
@@ -26,7 +28,7 @@ type record struct {
 // record watches a target until end is called; connections that break are taken up where they broke.
 func (s *stage) record(name string) *record {
 	s.t.Helper()
-	r := &record{s: s}
+	r := &record{s: s, name: name}
 	first, err := s.Targets(s.namespace).Get(s.t.Context(), name, metav1.GetOptions{})
 	require.NoError(s.t, err)
 	r.add(first)
@@ -64,4 +66,15 @@ func (r *record) add(u *unstructured.Unstructured) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.versions = append(r.versions, d)
+}
+
+// whole waits until the version that the target has now is on record: a watch may tell later than a read.
+func (r *record) whole() {
+	r.s.t.Helper()
+	newest := r.s.deployment(r.name).ResourceVersion
+	r.s.eventually("version "+newest+" is on record", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return slices.ContainsFunc(r.versions, func(d target.Deployment) bool { return d.ResourceVersion == newest })
+	})
 }
