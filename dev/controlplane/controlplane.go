@@ -17,7 +17,7 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute
-	stopTimeout  = 20 * time.Second
+	stopTimeout  = time.Minute
 	pollInterval = 50 * time.Millisecond
 )
 

@@ -31,11 +31,11 @@ func TestTheAPIServerCanBeFrozenAndStopped(t *testing.T) {
 	p, err := Start(t.Context())
 	require.NoError(t, err)
 	require.FileExists(t, p.Kubeconfig)
-	require.True(t, answers(p))
+	require.Eventually(t, func() bool { return answers(p) }, 90*time.Second, 100*time.Millisecond)
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
 	require.False(t, answers(p))
 	require.NoError(t, p.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool { return answers(p) }, 30*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return answers(p) }, 90*time.Second, 100*time.Millisecond)
 
 	require.NoError(t, p.Signal(syscall.SIGSTOP))
 	require.NoError(t, p.Stop(), "one that is frozen is woken to end in order")

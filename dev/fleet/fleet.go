@@ -126,9 +126,11 @@ func (f *Fleet) step() {
 	f.world.Step(time.Now())
 }
 
-// page renders the page of an instance's engine.
+// page renders the page of an instance's engine as of now: rates are of counters between two scrapes, and on a busy machine a
+// tick may be late by a good part of that.
 func (f *Fleet) page(dst []byte, key sim.Key, id int) ([]byte, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.world.Step(time.Now())
 	return f.world.AppendPage(dst, key, id)
 }

@@ -31,7 +31,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testcluster.Run(m)) }
 
 const (
-	patience = 30 * time.Second
+	patience = 90 * time.Second
 	often    = 50 * time.Millisecond
 )
 
@@ -237,6 +237,6 @@ func (s *stage) empty(ctx context.Context) {
 	}, patience, often, "Pods or listeners are left")
 }
 
-var client = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 var anyTraffic = sim.Constant(4, 600, 100)

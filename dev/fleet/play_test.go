@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,7 +80,10 @@ func (s *stage) watchRetirement(deployment string) (seen func() []string) {
 }
 
 func TestDeploymentComesUpScalesAndGoes(t *testing.T) {
-	s := newStage(t, func(o *Options) { o.World.Quota = map[string]int{"a100": 2} })
+	s := newStage(t, func(o *Options) {
+		o.World.Quota = map[string]int{"a100": 2}
+		o.World.RetirementStep = 2 * time.Second // a status that takes longer to write would leave a step out
+	})
 	s.SetTraffic(s.namespace, "qwen", anyTraffic)
 	s.deploy("qwen", "vLLM", role{name: "server", kind: "Server", replicas: 1})
 	s.becomes("qwen", "server/0 ready")

@@ -24,7 +24,7 @@ import (
 
 const (
 	// patience with everything that should happen by itself; a busy machine needs some.
-	patience = time.Minute
+	patience = 3 * time.Minute
 	often    = 100 * time.Millisecond
 )
 

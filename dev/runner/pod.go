@@ -17,12 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-const (
-	// restartDelay is what passes before a program that died is started again.
-	restartDelay = time.Second
-	// mostGrace caps the grace period of a Pod: an orderly end takes the programs ten seconds at most.
-	mostGrace = 12 * time.Second
-)
+// restartDelay is what passes before a program that died is started again.
+const restartDelay = time.Second
 
 // pod is one replica: an object in the cluster and a process here.
 type pod struct {
@@ -91,7 +87,7 @@ func (p *pod) live(ctx context.Context, env []string, log *os.File) error {
 	cmd := exec.CommandContext(ctx, p.binary, p.arguments(container, env)...)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = env, log, log, dieWithParent()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = min(time.Duration(grace(p.object))*time.Second, mostGrace)
+	cmd.WaitDelay = time.Duration(grace(p.object)) * time.Second
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting pod %s: %w", p.object.Name, err)
 	}

@@ -98,7 +98,7 @@ func service() *corev1.Service {
 
 // look asks a running program what it sees; ok is false while it does not answer.
 func look(address string) (seen, bool) {
-	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/seen")
 	if err != nil {
 		return seen{}, false
@@ -142,8 +142,10 @@ func TestARenderedDeploymentRunsAsItWouldInACluster(t *testing.T) {
 	require.Equal(t, "program-0", s.Pod)
 	requireWhoami(t, s.Kubeconfig, "system:serviceaccount:runner:program")
 
-	_, ok = look(svc.Spec.ClusterIP + ":80")
-	require.True(t, ok, "the Service forwards to a ready Pod")
+	eventually(t, "the Service forwards to a ready Pod", func() bool {
+		_, ok := look(svc.Spec.ClusterIP + ":80")
+		return ok
+	})
 
 	secret, err := client.CoreV1().Secrets("runner").Get(ctx, "s", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -248,5 +250,5 @@ func ready(p corev1.Pod) bool {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 30*time.Second, 100*time.Millisecond, what)
+	require.Eventually(t, condition, 90*time.Second, 100*time.Millisecond, what)
 }
