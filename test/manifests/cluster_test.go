@@ -133,7 +133,7 @@ func TestAnOutageOfTheWebhookStopsGuardedWritesOnly(t *testing.T) {
 				[]byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{}, "scale")
 			return err
 		}
-		require.Eventually(t, func() bool { return !apierrors.IsNotFound(scale()) }, 30*time.Second, 50*time.Millisecond, "the scale is served")
+		require.Eventually(t, func() bool { return !apierrors.IsNotFound(scale()) }, 90*time.Second, 50*time.Millisecond, "the scale is served")
 		requireGuarded(t, fenceTarget, scale())
 	})
 	t.Run("what brings the webhook back", func(t *testing.T) { recoverable(t, cluster) })
@@ -243,13 +243,15 @@ func install(t *testing.T, cluster *testcluster.Cluster) {
 	})
 	client, err := dynamic.NewForConfig(cluster.Config(t))
 	require.NoError(t, err)
-	var probe unstructured.Unstructured
-	require.NoError(t, yaml.Unmarshal([]byte(scaler), &probe.Object))
-	probe.SetName("probe")
-	require.Eventually(t, func() bool {
-		_, err := client.Resource(resource(workerv1.Resource)).Namespace("default").Create(t.Context(), &probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err != nil
-	}, 30*time.Second, 50*time.Millisecond)
+	for kind, text := range map[string]string{workerv1.Resource: scaler, target.Resource: bound} { // of one configuration each
+		var probe unstructured.Unstructured
+		require.NoError(t, yaml.Unmarshal([]byte(text), &probe.Object))
+		probe.SetName("probe")
+		require.Eventually(t, func() bool {
+			_, err := client.Resource(resource(kind)).Namespace("default").Create(t.Context(), &probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err != nil
+		}, 90*time.Second, 50*time.Millisecond)
+	}
 }
 
 func create(t *testing.T, client dynamic.Interface, name, text string) {

@@ -164,7 +164,7 @@ spec: {replicas: 2, roles: [{name: a, instanceType: x, replicas: 2}, {name: b, i
 		_, err := jane.Resource(resource(target.Resource)).Namespace(locked).Create(t.Context(), made(both), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	require.Eventually(t, func() bool { return apierrors.IsForbidden(probe()) }, 30*time.Second, 100*time.Millisecond, "the policy is in force")
+	require.Eventually(t, func() bool { return apierrors.IsForbidden(probe()) }, 90*time.Second, 100*time.Millisecond, "the policy is in force")
 	require.ErrorContains(t, probe(), "can only be written by the scaler's controller", "nobody creates a deployment with an owner")
 	_, err := where.Create(t.Context(), made(both), metav1.CreateOptions{})
 	require.NoError(t, err, "but the decider, whom the webhook judges")

@@ -36,7 +36,7 @@ import (
 
 const (
 	rolling      = "webhook-rolling" // namespace of the objects that are written
-	writesPerSec = 50
+	writesPerSec = 20
 	secretName   = "webhook-certificates"
 )
 
@@ -111,7 +111,7 @@ func (s *site) restart(name string, sig syscall.Signal) {
 
 func (s *site) eventually(what string, condition func() bool) {
 	s.Helper()
-	require.Eventually(s, condition, time.Minute, 50*time.Millisecond, what)
+	require.Eventually(s, condition, 3*time.Minute, 50*time.Millisecond, what)
 }
 
 func (s *site) secret() *corev1.Secret {
@@ -260,7 +260,7 @@ func (s *site) during(f func()) *tally {
 // The test takes as long as an authority has to settle, and copies to end in order.
 func TestGuardedWritesGoOnWhileWebhooksComeAndGo(t *testing.T) {
 	s := newSite(t)
-	due := time.Now().Add(18 * time.Second)
+	due := time.Now().Add(30 * time.Second)
 	old := s.age(due)
 	s.start()
 	for i := range 8 {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { os.Exit(testcluster.Run(m)) }
 const (
 	namespace = "ownership"
 	group     = "worker.gpustack.ai"
-	patience  = 30 * time.Second
+	patience  = 90 * time.Second
 	often     = 20 * time.Millisecond
 )
 
