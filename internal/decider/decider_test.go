@@ -72,7 +72,7 @@ func TestTheLifeOfAnActiveScaler(t *testing.T) {
 		return seen["ModelDeployment/Bound"] && seen["ModelDeploymentScaler/ScaledUp"] && seen["ModelDeployment/ScaledDown"]
 	})
 	require.Equal(t, 1, int(gauge(t, d, "mds_decider_leader")))
-	require.Equal(t, 2, int(gauge(t, d, "mds_decider_current_replicas")))
+	w.eventually("it is measured", func() bool { return int(gauge(t, d, "mds_decider_current_replicas")) == 2 })
 
 	w.patchScaler("s", `{"spec":{"suspend":true}}`)
 	w.eventually("the binding is released", func() bool { _, bound := w.binding(); return !bound })

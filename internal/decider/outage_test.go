@@ -125,7 +125,7 @@ func TestAnAPIServerThatIsAwayForShorterThanTheLeaseIsSurvived(t *testing.T) {
 	p := w.throughProxy()
 	w.sampler.load.Store(8)
 	d := w.decide("decider", func(o *Options) {
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, time.Second
+		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 30*time.Second, 20*time.Second, time.Second
 	})
 	w.scale("s", workerv1.ModeActive)
 	w.eventually("it is bound", func() bool { return w.condition("s", workerv1.ConditionBound) == "True/Bound" })

@@ -57,7 +57,7 @@ func TestWhatIsPlannedIsWatchedThroughAnyCopyAndAFailOver(t *testing.T) {
 	w.scale("s", workerv1.ModeActive)
 	w.eventually("it is planned", func() bool { return w.condition("s", workerv1.ConditionMetricsReady) == "True/Observed" })
 
-	ctx, cancel := context.WithTimeout(t.Context(), enough)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*enough)
 	defer cancel()
 	request := &observationv1.ObservationServiceWatchRequest{Selector: &observationv1.ObservationSelector{Namespace: w.namespace, Scaler: "s", Role: "server"}}
 	direct, err := w.observations(leader).Watch(ctx, request)

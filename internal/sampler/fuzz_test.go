@@ -56,7 +56,7 @@ func FuzzScrape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, after []byte, kind int) {
 		requireSanePasses(t, kind, before, after, func(response []byte) (scrape.Result, error) {
 			send(response)
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			result, err := scraper.Scrape(ctx, pod, "")
 			require.NotEqual(t, observe.Timeout, scrape.ReasonOf(err), "the connection is closed, so nothing is to be waited for")

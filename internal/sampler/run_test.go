@@ -116,18 +116,22 @@ func runSampler(t *testing.T) *running {
 	require.NoError(t, err)
 	log := zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))
 	ctx, stop := context.WithCancel(t.Context())
-	r := &running{stop: stop, stopped: make(chan error, 2)}
+	r := &running{stop: stop, stopped: make(chan error, 1)}
 
 	o := NewOptions()
 	o.ShardName, o.DeciderIdentity, o.TLS = "shard-0", deciderIdentity, identity(t, authority, samplerIdentity)
 	require.NoError(t, o.Validate())
 	p := &process.Process{Log: log, Registry: prometheus.NewRegistry(), Health: &process.Health{}, Version: "v1"}
-	go func() { r.stopped <- serve(ctx, p, o, listener) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.stopped <- serve(ctx, p, o, listener)
+	}()
 
 	source, err := certs.Load(identity(t, authority, deciderIdentity), log)
 	require.NoError(t, err)
 	r.address, r.tls = listener.Addr().String(), source.Client(samplerIdentity)
-	t.Cleanup(stop)
+	t.Cleanup(func() { stop(); <-ended })
 	r.lead(t, 1)
 	return r
 }
@@ -182,7 +186,7 @@ func (r *running) await(t *testing.T, what string, wanted func(observe.RoleObser
 			}
 		}
 		return false
-	}, 20*time.Second, time.Millisecond, what)
+	}, 60*time.Second, time.Millisecond, what)
 	return found, seen
 }
 
@@ -197,11 +201,12 @@ func hasReset(o observe.RoleObservation) bool {
 func TestASamplerScrapesWhatItIsAssignedAndStreamsWhatItSaw(t *testing.T) {
 	for engineName, page := range map[observe.Engine]func(int) string{observe.VLLM: vllmPage, observe.SGLang: sglangPage} {
 		t.Run(string(engineName), func(t *testing.T) {
+			t.Parallel() // it mostly waits
 			first, second := newEngine(t, page), newEngine(t, page)
 			r := runSampler(t)
 			a := observe.Assignment{
 				Key:  observe.RoleKey{Namespace: "default", Deployment: "llm", UID: "uid", Role: "server"},
-				Kind: observe.Server, Engine: "whatever", Interval: 500 * time.Millisecond, ReadyReplicas: 2, LastScrapeAge: -1,
+				Kind: observe.Server, Engine: "whatever", Interval: 2 * time.Second, ReadyReplicas: 2, LastScrapeAge: -1,
 				Pods: []observe.Pod{first.pod(t, 0), second.pod(t, 1)},
 			}
 			r.Assign(map[string][]observe.Assignment{"shard-0": {a}})

@@ -398,9 +398,9 @@ func TestABombTakesNoMoreMemoryThanTheLimit(t *testing.T) {
 func TestALabelOfTwentyMegabytesOfSomebodyElseBlindsNobodyWhoAllowsIt(t *testing.T) {
 	page := `x{a="` + strings.Repeat("y", 20<<20) + "\"} 1\n" + queue
 	pod := serve(t, answer("text/plain", page))
-	_, err := scrapeIn(t, New(Options{MaxBytes: 8 << 20, DataParallel: Sum}), 10*time.Second, pod)
+	_, err := scrapeIn(t, New(Options{MaxBytes: 8 << 20, DataParallel: Sum}), time.Minute, pod)
 	require.Equal(t, observe.TooLarge, ReasonOf(err), err)
-	sample, err := scrapeIn(t, New(Options{MaxBytes: 32 << 20, DataParallel: Sum}), 10*time.Second, pod)
+	sample, err := scrapeIn(t, New(Options{MaxBytes: 32 << 20, DataParallel: Sum}), time.Minute, pod)
 	require.NoError(t, err)
 	require.Equal(t, observe.Known(5), sample.Waiting)
 }

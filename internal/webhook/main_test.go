@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(testcluster.Run(m)) }
 
 const (
-	patience = 20 * time.Second
+	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 
 	deciderUser = "system:serviceaccount:model-deployment-scaler:decider"

@@ -102,7 +102,7 @@ func TestWhatPreventsAStartIsNamed(t *testing.T) {
 // it has heard that this copy is not ready any more.
 func TestACopyThatEndsSendsItsClientsAwayBeforeItCloses(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	s := start(t, nowhere(t), func(o *Options) { o.linger = time.Second })
+	s := start(t, nowhere(t), func(o *Options) { o.linger = 3 * time.Second })
 	client := s.client(t)
 	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 	client.Transport.(*http.Transport).TLSClientConfig.NextProtos = []string{"http/1.1"}
