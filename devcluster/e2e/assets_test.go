@@ -34,5 +34,5 @@ func TestAssetsReplaceWhatIsLinkedIn(t *testing.T) {
 	require.Equal(t, assets, filepath.Dir(executable))
 	require.NoError(t, i.terminate())
 	requireGone(t, children)
-	requirePortsFree(t, i.Block)
+	require.NoError(t, portsFree(i.Block))
 }

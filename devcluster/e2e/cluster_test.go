@@ -11,7 +11,7 @@ import (
 func TestNamespaceDeletionFinishes(t *testing.T) {
 	shared.kubectl(t, "", "create", "namespace", "passing")
 	shared.kubectl(t, "", "create", "configmap", "inside", "-n", "passing")
-	shared.kubectl(t, "", "delete", "namespace", "passing", "--timeout=60s")
+	shared.kubectl(t, "", "delete", "namespace", "passing", "--timeout=300s")
 	_, err := shared.kubectlCommand("", "get", "namespace", "passing").CombinedOutput()
 	require.Error(t, err)
 }
@@ -27,7 +27,7 @@ metadata:
   ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: %s}]
 `, uid), "create", "-f", "-")
 	shared.kubectl(t, "", "delete", "configmap", "owner")
-	shared.kubectl(t, "", "wait", "--for=delete", "configmap/owned", "--timeout=60s")
+	shared.kubectl(t, "", "wait", "--for=delete", "configmap/owned", "--timeout=300s")
 }
 
 func TestPodsTakeAddressesOfTheBlock(t *testing.T) {

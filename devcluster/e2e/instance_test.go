@@ -20,7 +20,7 @@ import (
 
 const (
 	// patience bounds what takes seconds on a free machine.
-	patience = 90 * time.Second
+	patience = 5 * time.Minute
 	// stopDeadline is what "up" promises to its callers.
 	stopDeadline = 10 * time.Second
 	tick         = 20 * time.Millisecond

@@ -1,29 +1,60 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-func requirePortsFree(t *testing.T, block string) {
-	t.Helper()
-	for _, port := range []string{"6440", "6443", "2379", "2380", "10257"} {
-		listener, err := net.Listen("tcp", block+".0.1:"+port)
-		require.NoError(t, err)
-		require.NoError(t, listener.Close())
+// portsFree is for the block of an instance that has ended. It claims the block, so
+// that no cluster that starts beside the tests comes in between. One that has come
+// before has found all ports free: else it would not keep its claim.
+func portsFree(block string) error {
+	claim, err := net.Listen("tcp", block+".0.1:6440")
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	defer claim.Close()
+	for _, port := range []string{"6443", "2379", "2380", "10257"} {
+		listener, err := net.Listen("tcp", block+".0.1:"+port)
+		if err != nil {
+			return err
+		}
+		_ = listener.Close()
+	}
+	return nil
+}
+
+// ownBlock is a block that an instance may leave and find free again: others
+// take theirs from the lower end.
+func ownBlock(t *testing.T) string {
+	t.Helper()
+	for k := 240; k > 200; k-- {
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:6440", k))
+		if err == nil {
+			require.NoError(t, listener.Close())
+			return strconv.Itoa(k)
+		}
+	}
+	require.FailNow(t, "every block is taken")
+	return ""
 }
 
 func TestKeptDataSurvivesARestart(t *testing.T) {
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	kubeconfig := filepath.Join(dir, "config")
 	args := []string{"--data-dir", data, "--kubeconfig", kubeconfig}
-	first := start(t, dir, args...)
+	first := start(t, dir, append(args, "--block", ownBlock(t))...)
 	require.NoError(t, first.waitReady())
 	require.Equal(t, kubeconfig, first.Kubeconfig)
 	first.kubectl(t, "", "create", "namespace", "kept")
@@ -35,7 +66,7 @@ func TestKeptDataSurvivesARestart(t *testing.T) {
 
 	require.NoError(t, first.terminate())
 	requireGone(t, children)
-	requirePortsFree(t, first.Block)
+	require.NoError(t, portsFree(first.Block))
 	require.NoFileExists(t, first.readyFile)
 
 	second := start(t, dir, args...)
@@ -67,7 +98,7 @@ func TestTwoInstancesStartedAtOnce(t *testing.T) {
 		require.Len(t, children, 2)
 		require.NoError(t, one.terminate())
 		requireGone(t, children)
-		requirePortsFree(t, one.Block)
+		require.NoError(t, portsFree(one.Block))
 		files, err := os.ReadDir(dirs[0])
 		require.NoError(t, err)
 		require.Empty(t, files)
@@ -81,13 +112,15 @@ func TestTwoInstancesStartedAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, left, 1)
 
-		next := start(t, dirs[1], "--block", two.Block[len("127."):])
+		require.Eventually(t, func() bool { return portsFree(two.Block) == nil }, stopDeadline, tick, "threads of a killed process end one by one")
+		block := ownBlock(t)
+		next := start(t, dirs[1], "--block", block)
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(left[0])
 			return os.IsNotExist(err)
 		}, patience, tick)
 		require.NoError(t, next.signal(syscall.SIGINT), "a stop while starting is no failure")
-		requirePortsFree(t, two.Block)
+		require.NoError(t, portsFree("127."+block))
 	})
 }
 
@@ -102,5 +135,5 @@ func TestAComponentThatDiesEndsTheCluster(t *testing.T) {
 	require.Contains(t, i.output.String(), "failed: signal: killed")
 	require.Contains(t, i.output.String(), "way out: ")
 	requireGone(t, children)
-	requirePortsFree(t, i.Block)
+	require.NoError(t, portsFree(i.Block))
 }

@@ -16,7 +16,7 @@ const (
 	probeTimeout  = 5 * time.Second
 	// startTimeout bounds the start of one component. On a free machine it
 	// takes three seconds; a busy one may be compiling next to it.
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
 )
 
 // probe asks the components whether they are ready, as the administrator:
