@@ -17,19 +17,20 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 	if in.Target == nil || known != "" && known != in.Target.UID {
 		return in.State
 	}
+	reels, seen := reelsOf(in.Now, replayed), make(map[string]observe.RoleObservation, len(replayed))
+	times := beats(reels)
 	working := in.State
 	working.Roles = slices.Clone(in.State.Roles)
 	for i := range working.Roles {
-		working.Roles[i].History = nil
+		working.Roles[i].History = make(windows.History, 0, len(times))
 	}
 	working.Predictors = slices.Clone(in.State.Predictors)
 	for i := range working.Predictors {
-		working.Predictors[i].History = slices.Clone(working.Predictors[i].History)
+		working.Predictors[i].History = slices.Grow(slices.Clone(working.Predictors[i].History), len(times))
 	}
 	p := &pass{in: in, spec: &in.Scaler.Spec, target: in.Target, alone: true}
 	p.gatherPolicy()
-	reels, seen := reelsOf(in.Now, replayed), make(map[string]observe.RoleObservation, len(replayed))
-	for _, at := range beats(reels) {
+	for _, at := range times {
 		for _, r := range reels {
 			r.show(at, seen)
 		}

@@ -95,7 +95,7 @@ func trustedHistory(now time.Time, h windows.History) windows.History {
 	if inOrder && (len(h) == 0 || !h[len(h)-1].At.After(now)) {
 		return h
 	}
-	return windows.HistoryOf(now, h)
+	return windows.HistoryOf(now, slices.Clone(h))
 }
 
 // trustedPredictor is p; it starts anew, with what is credible of its history, when some of that lies in the future. The status

@@ -24,13 +24,12 @@ type Recommendation struct {
 // as it was, so that it can be stored and compared. At an interval of 5 s its 256 entries reach back 1800 s.
 type History []Recommendation
 
-// HistoryOf is the History of entries in whatever order, stored or made by a rebuild; those from the future of now are dropped
-// (D44), and of two of the same time the later in the list counts.
+// HistoryOf is the History of entries in whatever order, stored or made by a rebuild, which it takes over; those from the future
+// of now are dropped (D44), and of two of the same time the later in the list counts.
 func HistoryOf(now time.Time, entries []Recommendation) History {
-	sorted := slices.Clone(entries)
-	slices.SortStableFunc(sorted, func(a, b Recommendation) int { return a.At.Compare(b.At) })
-	h := make(History, 0, len(sorted))
-	for _, e := range sorted {
+	slices.SortStableFunc(entries, func(a, b Recommendation) int { return a.At.Compare(b.At) })
+	h := History(entries[:0])
+	for _, e := range entries {
 		switch n := len(h); {
 		case e.At.After(now):
 		case n > 0 && h[n-1].At.Equal(e.At):
