@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
 	stopTimeout  = time.Minute
 	pollInterval = 50 * time.Millisecond
 )

@@ -19,8 +19,12 @@ func TestTheStandbyGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(20, 200, 120)) // 40 requests at a time: 5 replicas
 	s.eventually("the ramp has begun", func() bool { return s.replicas("chat") >= 2 })
 
-	killed, err := s.Holder(t.Context())
-	require.NoError(t, err)
+	var killed string
+	s.eventually("a decider leads", func() bool {
+		var err error
+		killed, err = s.Holder(t.Context())
+		return err == nil
+	})
 	s.kill(killed)
 	s.eventually("another process leads", func() bool { // the standby, or the killed copy when it is back before the Lease ends
 		holder, err := s.Holder(t.Context())
