@@ -42,6 +42,7 @@ func playedSpec(part string) Spec {
 		Run: func(ctx context.Context, p *Process) error {
 			p.Health.AddLive("loop", func() error { return nil })
 			p.Health.AddReady("cache", func() error { return errors.New("not synced") })
+			p.Log.Info("working")
 			if part == "fails" {
 				return errors.New("working: no work found")
 			}
@@ -103,6 +104,7 @@ func (p *played) request(t *testing.T, method, path, body string) (int, string) 
 
 func TestTheAdminEndpointsAnswer(t *testing.T) {
 	p := play(t, "works")
+	p.logged(t, `"working"`) // its checks are there from then on
 	code, body := p.request(t, "GET", "/livez?verbose", "")
 	require.Equal(t, 200, code)
 	require.Contains(t, body, "[+] loop ok")
