@@ -46,17 +46,20 @@ func (d *demand) burst(of []deployment, now time.Time) {
 	}
 }
 
-// at is the demand of a role, in tokens a second.
-func (d *demand) at(k observe.RoleKey, t time.Time) float64 {
+// of a role, in tokens a second at any time, as it is known now.
+func (d *demand) of(k observe.RoleKey) func(time.Time) float64 {
 	phase := float64(hash(k)%1000) / 1000
-	turns := float64(t.UnixNano())/float64(swingPeriod) + phase
-	tokens := usual * (1 + swing*math.Sin(2*math.Pi*turns))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if since, bursting := d.bursts[deploymentOf(k)]; bursting && !t.Before(since) {
-		tokens *= burst
+	since, bursting := d.bursts[deploymentOf(k)]
+	return func(t time.Time) float64 {
+		turns := float64(t.UnixNano())/float64(swingPeriod) + phase
+		tokens := usual * (1 + swing*math.Sin(2*math.Pi*turns))
+		if bursting && !t.Before(since) {
+			tokens *= burst
+		}
+		return tokens
 	}
-	return tokens
 }
 
 // told notes that an observation of t was published: the first of each role that shows the burst counts, the last role's.
@@ -80,8 +83,8 @@ func (d *demand) observed() map[deployment]time.Time {
 }
 
 // observation of a role that is served well.
-func (d *demand) observation(a observe.Assignment, sequence uint64, end time.Time) observe.RoleObservation {
-	n, tokens := len(a.Pods), d.at(a.Key, end)
+func observation(a observe.Assignment, sequence uint64, end time.Time, tokens float64) observe.RoleObservation {
+	n := len(a.Pods)
 	return observe.RoleObservation{
 		Key: a.Key, Kind: a.Kind, Engine: observe.VLLM, Sequence: sequence, Start: end.Add(-time.Second), End: end,
 		Interval: a.Interval, Span: a.Interval, State: observe.Fresh,

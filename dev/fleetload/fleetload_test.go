@@ -26,7 +26,7 @@ func TestDemandSwingsByATenthUntilItBursts(t *testing.T) {
 	key := assignment("a", "prefill").Key
 	var least, most float64
 	for s := range 200 {
-		tokens := d.at(key, now.Add(time.Duration(s)*time.Second))
+		tokens := d.of(key)(now.Add(time.Duration(s) * time.Second))
 		if s == 0 || tokens < least {
 			least = tokens
 		}
@@ -35,11 +35,11 @@ func TestDemandSwingsByATenthUntilItBursts(t *testing.T) {
 	require.InDelta(t, 1350, least, 5)
 	require.InDelta(t, 1650, most, 5)
 
-	before := d.at(key, now.Add(time.Hour))
+	before := d.of(key)(now.Add(time.Hour))
 	d.burst([]deployment{{"ns", "a"}}, now.Add(time.Minute))
-	require.InDelta(t, burst*before, d.at(key, now.Add(time.Hour)), 0.1)
-	require.Less(t, d.at(key, now), 1700.0, "the past stays as it was")
-	require.Less(t, d.at(assignment("b", "prefill").Key, now.Add(time.Hour)), 1700.0)
+	require.InDelta(t, burst*before, d.of(key)(now.Add(time.Hour)), 0.1)
+	require.Less(t, d.of(key)(now), 1700.0, "the past stays as it was")
+	require.Less(t, d.of(assignment("b", "prefill").Key)(now.Add(time.Hour)), 1700.0)
 }
 
 func TestABurstIsObservedWhenTheLastRoleTellsOfItForTheFirstTime(t *testing.T) {

@@ -83,7 +83,7 @@ func (s *sampler) publish(now time.Time) {
 		}
 		r.sequence++
 		r.next = r.next.Add(r.assignment.Interval)
-		r.latest = s.demand.observation(r.assignment, r.sequence, now)
+		r.latest = observation(r.assignment, r.sequence, now, s.demand.of(r.assignment.Key)(now))
 		due = append(due, r.latest)
 	}
 	s.mu.Unlock()
@@ -123,8 +123,10 @@ func (s *sampler) Replay(span time.Duration) iter.Seq[observe.RoleObservation] {
 	assignments, now := s.assignments(), time.Now()
 	return func(yield func(observe.RoleObservation) bool) {
 		for _, a := range assignments {
+			tokens := s.demand.of(a.Key)
 			for age := span; age > 0; age -= interval {
-				o := s.demand.observation(a, uint64(span-age), now.Add(-age))
+				end := now.Add(-age)
+				o := observation(a, uint64(span-age), end, tokens(end))
 				o.Age = time.Since(o.End)
 				if !yield(o) {
 					return

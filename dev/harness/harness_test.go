@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,7 @@ func TestTheSystemComesUpAndLeavesNothing(t *testing.T) {
 		environment := environmentOf(t, sampler.Name)
 		require.NotContains(t, environment, "KUBECONFIG=", "samplers hold no credentials")
 	}
-	require.Contains(t, c.Logs(3), "--- webhook-0 (ready true")
+	require.Eventually(t, func() bool { return strings.Contains(c.Logs(3), "--- webhook-0 (ready true") }, patience, often)
 
 	require.NoError(t, c.Stop())
 	_, err = net.Dial("tcp", webhook[0].IP+":8443")

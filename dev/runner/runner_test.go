@@ -73,14 +73,14 @@ func deployment() *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
-				ServiceAccountName: "program", TerminationGracePeriodSeconds: ptr.To[int64](5),
+				ServiceAccountName: "program", TerminationGracePeriodSeconds: ptr.To[int64](20),
 				Volumes: []corev1.Volume{{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}}},
 				Containers: []corev1.Container{{
 					Name: "program", Image: "example/program:dev", Args: []string{"$(POD_IP):8080", "/mnt/s/key"},
 					Env:   []corev1.EnvVar{field("POD_IP", "status.podIP"), field("POD_NAME", "metadata.name"), {Name: "PLAY", Value: "program"}},
 					Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
 					ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-						Path: "/readyz", Port: intstr.FromString("http"), Scheme: corev1.URISchemeHTTP}}, TimeoutSeconds: 1, PeriodSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3},
+						Path: "/readyz", Port: intstr.FromString("http"), Scheme: corev1.URISchemeHTTP}}, TimeoutSeconds: 10, PeriodSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3},
 					VolumeMounts: []corev1.VolumeMount{{Name: "s", MountPath: "/mnt/s"}},
 				}},
 			},

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
@@ -12,11 +13,13 @@ import (
 )
 
 // replayed is a minute of observations, as a sampler replays them.
-func (l *handLeader) replayed() {
+func (l *handLeader) replayed() { l.replays(time.Minute) }
+
+func (l *handLeader) replays(span time.Duration) {
 	l.w.t.Helper()
 	past := l.complete(8)
 	var history []observe.RoleObservation
-	for age := 60 * time.Second; age > 0; age -= 5 * time.Second {
+	for age := span; age > 0; age -= 5 * time.Second {
 		past.Sequence++
 		past.Age = age
 		history = append(history, past)
@@ -60,4 +63,48 @@ func TestHistoryIsThereAgainForMemoryThatBeginsAnew(t *testing.T) {
 	require.NoError(t, l.turn())
 	require.Len(t, m.state.State().Roles[0].History, 13)
 	require.Empty(t, l.readings.past)
+}
+
+func TestANewLeaderPlansWhatItHasHeardAllOfWhileSamplersStillReplay(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	l := w.handLeader("s")
+	l.gathered = make(chan struct{})
+	come := func() bool {
+		if l.schedule.queue.Len() == 0 {
+			return false
+		}
+		name, _ := l.schedule.queue.Get()
+		require.Equal(t, l.name, name)
+		l.leader.turn(t.Context(), name)
+		l.schedule.queue.Done(name)
+		return true
+	}
+	planned := func() bool { return testutil.ToFloat64(l.metrics.passes.WithLabelValues(resultOK)) > 0 }
+	l.schedule.force(l.name)
+	require.True(t, come())
+	require.False(t, planned(), "nothing was heard")
+	l.replayed()
+	l.see(8)
+	require.False(t, come() || planned(), "a part was, of which another sampler may have the rest")
+	l.replays(replaySpan)
+	require.True(t, come())
+	require.True(t, planned())
+	l.schedule.queue.ShutDown()
+}
+
+func TestAScalerWithoutAPastIsPlannedWhenAllSamplersAreHeard(t *testing.T) {
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	l := w.handLeader("s")
+	l.gathered = make(chan struct{})
+	l.schedule.force(l.name)
+	name, _ := l.schedule.queue.Get()
+	l.leader.turn(t.Context(), name)
+	l.schedule.queue.Done(name)
+	require.Zero(t, l.schedule.queue.Len())
+	close(l.gathered)
+	l.comeAgain(t.Context())
+	require.Equal(t, 1, l.schedule.queue.Len(), "it comes again")
+	l.schedule.queue.ShutDown()
 }

@@ -76,14 +76,8 @@ func (l *leader) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.pool.Run(ctx) })
 	g.Go(func() error { l.keepAssigned(ctx); return nil })
-	g.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-l.gathered: // a plan on half of what the samplers know would be half a plan
-		}
-		l.plan(ctx)
-		return nil
-	})
+	g.Go(func() error { l.comeAgain(ctx); return nil })
+	g.Go(func() error { l.plan(ctx); return nil })
 	return g.Wait()
 }
 
@@ -122,7 +116,7 @@ func (l *leader) forceScalersOf(target types.NamespacedName) {
 
 // observe takes an observation from a session; it must not block.
 func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) {
-	on := types.NamespacedName{Namespace: o.Key.Namespace, Name: o.Key.Deployment}
+	on := deploymentOf(o.Key)
 	if !l.readings.put(shard, o, at) {
 		return
 	}
@@ -133,8 +127,37 @@ func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) 
 
 // remember takes a role's history from a session; it must not block.
 func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
-	if l.awaitsPast(types.NamespacedName{Namespace: replay.Key.Namespace, Name: replay.Key.Deployment}) {
-		l.readings.putPast(replay, at)
+	on := deploymentOf(replay.Key)
+	if !l.awaitsPast(on) {
+		return
+	}
+	l.readings.putPast(replay, at)
+	if l.readings.whole(on) {
+		for _, s := range l.cache.ScalersOf(on) {
+			l.schedule.queue.Add(nameOf(s)) // which may have waited for this
+		}
+	}
+}
+
+// comeAgain gives every scaler another turn when the samplers have been heard.
+func (l *leader) comeAgain(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-l.gathered:
+		for _, s := range l.cache.Scalers() {
+			l.schedule.queue.Add(nameOf(s))
+		}
+	}
+}
+
+// heard says whether the samplers have told what there is to know of a scaler's past: a plan on half of it would be half a plan.
+func (l *leader) heard(name types.NamespacedName) bool {
+	select {
+	case <-l.gathered:
+		return true
+	default:
+		s := l.cache.Scaler(name)
+		return s == nil || l.readings.whole(targetOf(s)) // one that is gone is forgotten
 	}
 }
 
@@ -178,8 +201,11 @@ func (l *leader) next(ctx context.Context) bool {
 	return true
 }
 
-// turn runs a scaler's pass if it is time, and plans the next.
+// turn runs a scaler's pass if it is time, and plans the next. One whose past is not heard yet comes again when it is.
 func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
+	if !l.heard(name) {
+		return
+	}
 	began := time.Now()
 	run, wait := l.schedule.begin(name, began)
 	if !run {

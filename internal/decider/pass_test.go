@@ -274,7 +274,8 @@ func TestAReportOnAScalerThatIsGoneIsNoFailure(t *testing.T) {
 
 func TestAPassThatPanicsIsAFailureOfOneScaler(t *testing.T) {
 	core, logs := observer.New(zap.ErrorLevel)
-	l := &leader{log: zap.New(core), metrics: newMetrics(prometheus.NewRegistry()), schedule: newSchedule(nil)} // without a cache
+	l := &leader{log: zap.New(core), metrics: newMetrics(prometheus.NewRegistry()), schedule: newSchedule(nil), gathered: make(chan struct{})}
+	close(l.gathered) // and there is no cache
 	name := types.NamespacedName{Namespace: "ns", Name: "s"}
 	l.schedule.force(name)
 	l.turn(t.Context(), name)

@@ -6,9 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/target"
+	"gpustack.ai/model-deployment-scaler/internal/windows"
 )
 
 // maxPast bounds what is kept of one role's replay: what one sampler may send (D55), from two.
@@ -48,12 +51,14 @@ type readings struct {
 	mu    sync.RWMutex
 	byKey map[observe.RoleKey]*reading // nil: wanted, nothing seen yet
 	past  map[observe.RoleKey][]past
+	roles map[types.NamespacedName][]observe.RoleKey // of byKey, by target
 }
 
 // past is a part of a role's history, as it came: a thousand roles' worth of it waits at a time.
 type past struct {
 	replay  stream.Replay
 	arrived time.Time // on the monotonic clock
+	whole   bool      // it spans all that is asked for: no other sampler can have a part
 }
 
 func newReadings() *readings {
@@ -70,10 +75,12 @@ func (r *readings) retain(keys map[observe.RoleKey]bool) {
 			delete(r.past, key)
 		}
 	}
+	r.roles = make(map[types.NamespacedName][]observe.RoleKey, len(keys))
 	for key := range keys {
 		if _, found := r.byKey[key]; !found {
 			r.byKey[key] = nil
 		}
+		r.roles[deploymentOf(key)] = append(r.roles[deploymentOf(key)], key)
 	}
 }
 
@@ -117,8 +124,25 @@ func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
 		passes += p.replay.Len()
 	}
 	if _, wanted := r.byKey[replay.Key]; wanted && passes <= maxPast {
-		r.past[replay.Key] = append(kept, past{replay, arrived})
+		r.past[replay.Key] = append(kept, past{replay, arrived, replay.Spans(replaySpan, windows.MaxGap)})
 	}
+}
+
+// whole says whether the history of every role of a target is there, as far back as is asked for: no other sampler can have a
+// part of it.
+func (r *readings) whole(on types.NamespacedName) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, key := range r.roles[on] {
+		if !slices.ContainsFunc(r.past[key], func(p past) bool { return p.whole }) {
+			return false
+		}
+	}
+	return len(r.roles[on]) > 0
+}
+
+func deploymentOf(key observe.RoleKey) types.NamespacedName {
+	return types.NamespacedName{Namespace: key.Namespace, Name: key.Deployment}
 }
 
 // room for the observations of one role's history, to be used again: a new leader makes those of thousands, one after the other.

@@ -117,3 +117,29 @@ func TestWhatIsNoLongerWantedIsForgotten(t *testing.T) {
 	require.Len(t, r.of(snapshotOf("r", "s"), now), 1)
 	require.Len(t, r.byKey, 1)
 }
+
+// spanOf is the history of a role over a span, every 30 seconds.
+func spanOf(t *testing.T, role string, span time.Duration) stream.Replay {
+	var list []observe.RoleObservation
+	for age := span; age > 0; age -= 30 * second {
+		o := observation(role, uint64(span-age), age)
+		o.Interval = 15 * second
+		list = append(list, o)
+	}
+	return replayOf(t, list...)
+}
+
+func TestThePastIsWholeWhenOneSamplerToldAllOfIt(t *testing.T) {
+	on, now := deploymentOf(keyOf(snapshotOf(), "r")), time.Now()
+	r := wantedReadings("r", "other")
+	require.False(t, r.whole(on), "nothing is told")
+	r.putPast(spanOf(t, "r", replaySpan), now)
+	require.False(t, r.whole(on), "nothing of the other role is")
+	r.putPast(spanOf(t, "other", 10*time.Minute), now)
+	require.False(t, r.whole(on), "another sampler may have the time before")
+	r.putPast(spanOf(t, "other", replaySpan), now)
+	require.True(t, r.whole(on))
+	r.dropPast(snapshotOf("r", "other"))
+	require.False(t, r.whole(on))
+	require.False(t, newReadings().whole(on), "nobody wants anything")
+}

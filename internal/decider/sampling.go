@@ -106,8 +106,8 @@ func (l *leader) wanted(now time.Time) (wanted []observe.Assignment) {
 	return wanted
 }
 
-// gathering is how long a new leader still waits for the samplers before it changes what they do and plans: until all have
-// replayed what they know, or their time is over. Then it is over for good.
+// gathering is how long a new leader still waits for the samplers before it changes what they do, and plans what it has not heard
+// all of: until all have replayed what they know, or their time is over. Then it is over for good.
 func (l *leader) gathering(live []stream.Shard, members int, now time.Time) time.Duration {
 	select {
 	case <-l.gathered:

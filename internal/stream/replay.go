@@ -92,6 +92,22 @@ func (r Replay) Len() (n int) {
 	return n
 }
 
+// Spans says whether the passes reach back over a span and follow each other without a gap that is longer than maxGap of their
+// interval.
+func (r Replay) Spans(span time.Duration, maxGap func(interval time.Duration) time.Duration) bool {
+	before := span
+	for _, row := range r.runs {
+		for _, age := range row.lists.AgeNanoseconds {
+			if before-time.Duration(age) > maxGap(row.common.Interval) {
+				return false
+			}
+			before = time.Duration(age)
+		}
+	}
+	n := len(r.runs)
+	return n > 0 && before <= maxGap(r.runs[n-1].common.Interval)
+}
+
 // Observations are the passes, oldest first, Age as of when the Replay arrived and Start the same as End, as far as that was
 // before at, on this process's clock: a sampler's is not compared with.
 func (r Replay) Observations(at time.Time) []observe.RoleObservation {

@@ -130,3 +130,35 @@ func FuzzReplay(f *testing.F) {
 		}
 	})
 }
+
+func TestAReplaySpansWhatItReachesBackOverWithoutAGap(t *testing.T) {
+	twice := func(interval time.Duration) time.Duration { return 2 * interval }
+	for name, row := range map[string]struct {
+		ages  []int // seconds, at an interval of 10
+		spans bool
+	}{
+		"from the beginning to now":             {[]int{60, 50, 40, 30, 20, 10}, true},
+		"some passes are missing":               {[]int{60, 40, 20}, true},
+		"it begins a little later":              {[]int{40, 30, 20, 10}, true},
+		"it begins too late":                    {[]int{30, 20, 10}, false},
+		"it begins before":                      {[]int{90, 70, 50, 30, 10}, true},
+		"it has a gap":                          {[]int{60, 50, 20, 10}, false},
+		"it ends too early, or nothing is live": {[]int{60, 50, 40, 30}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var list []observe.RoleObservation
+			for i, age := range row.ages {
+				o := observation("server", uint64(i))
+				o.Age, o.Interval = time.Duration(age)*time.Second, 10*time.Second
+				if i%2 == 1 {
+					o.Waiting = observe.Value{} // another run
+				}
+				list = append(list, o)
+			}
+			r, err := DecodeReplay(EncodeReplay(list))
+			require.NoError(t, err)
+			require.Equal(t, row.spans, r.Spans(time.Minute, twice))
+		})
+	}
+	require.False(t, Replay{}.Spans(0, twice))
+}

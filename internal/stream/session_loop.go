@@ -28,8 +28,8 @@ type session struct {
 	requests <-chan request
 	assembly assembly
 	queue    *queue
-	// replay gives what is still to be sent of it, role by role, before anything of the queue; nil when there is none or it is
-	// over.
+	// replay gives what is still to be sent of it, role by role, while nothing waits in the queue; nil when there is none or it
+	// is over.
 	replay     func() ([]observe.RoleObservation, bool)
 	stopReplay func()
 	replayed   int32 // observations sent of it
@@ -101,24 +101,23 @@ func (s *session) outgoing() <-chan struct{} {
 	return s.queue.ready
 }
 
-// sendNext sends the next of: the replay, its end, the queue.
+// sendNext sends the next of: the queue, the replay, its end.
 func (s *session) sendNext() error {
-	if s.replay != nil {
-		if next, found := s.replay(); found {
-			s.replayed += int32(len(next))
-			s.server.metrics.sent.Add(float64(len(next)))
-			return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Replay{Replay: EncodeReplay(next)}})
-		}
-		s.replay = nil
-		return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_ReplayComplete{
-			ReplayComplete: &observationv1.ReplayComplete{Observations: s.replayed},
-		}})
+	if next, found := s.queue.take(); found {
+		return s.observation(next)
 	}
-	next, found := s.queue.take()
-	if !found {
+	if s.replay == nil {
 		return nil
 	}
-	return s.observation(next)
+	if next, found := s.replay(); found {
+		s.replayed += int32(len(next))
+		s.server.metrics.sent.Add(float64(len(next)))
+		return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_Replay{Replay: EncodeReplay(next)}})
+	}
+	s.replay = nil
+	return s.send(&observationv1.SessionResponse{Message: &observationv1.SessionResponse_ReplayComplete{
+		ReplayComplete: &observationv1.ReplayComplete{Observations: s.replayed},
+	}})
 }
 
 func (s *session) observation(o stamped) error {

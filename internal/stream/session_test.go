@@ -163,7 +163,7 @@ func TestAReplacedSessionCannotAssign(t *testing.T) {
 	require.Equal(t, []string{"started old", "started new"}, backend.told())
 }
 
-func TestReplayComesFirstRoleByRoleOldestFirstAndTheLatestIsLive(t *testing.T) {
+func TestTheLatestIsLiveAndComesBeforeTheReplayRoleByRoleOldestFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := startSampler(t, "shard-0")
 		for _, role := range []string{"prefill", "decode"} {
@@ -198,11 +198,11 @@ func TestReplayComesFirstRoleByRoleOldestFirstAndTheLatestIsLive(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{
+			"prefill 2 replayed=false age=1m0s", "decode 2 replayed=false age=1m0s",
 			"prefill 0 replayed=true age=3m0s", "prefill 1 replayed=true age=2m0s",
 			"decode 0 replayed=true age=3m0s", "decode 1 replayed=true age=2m0s",
 			"moved 7 replayed=true age=0s",
 			"complete 5",
-			"prefill 2 replayed=false age=1m0s", "decode 2 replayed=false age=1m0s",
 		}, got)
 		require.Equal(t, 30*time.Minute, s.backend.replayed, "no more is asked for than is kept")
 		s.stop()

@@ -36,8 +36,8 @@ const (
 // SamplerService is served by every sampler.
 type SamplerServiceClient interface {
 	// Session is opened by the leading decider, one to each sampler. The decider sends Hello first, then assignments; the
-	// sampler answers Ready, then the replay that was asked for, then observations as they are made, and Draining before it
-	// stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
+	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, with observations as
+	// they are made, and Draining before it stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
 	// one ends the older session with ABORTED. Only the decider's certificate identity may call it.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Watch shows the observations of this sampler's shard to listed client certificates: the latest of each role, then every
@@ -92,8 +92,8 @@ type SamplerService_WatchClient = grpc.ServerStreamingClient[SamplerServiceWatch
 // SamplerService is served by every sampler.
 type SamplerServiceServer interface {
 	// Session is opened by the leading decider, one to each sampler. The decider sends Hello first, then assignments; the
-	// sampler answers Ready, then the replay that was asked for, then observations as they are made, and Draining before it
-	// stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
+	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, with observations as
+	// they are made, and Draining before it stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
 	// one ends the older session with ABORTED. Only the decider's certificate identity may call it.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Watch shows the observations of this sampler's shard to listed client certificates: the latest of each role, then every
