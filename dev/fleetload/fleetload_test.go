@@ -77,7 +77,7 @@ func TestTheReportFailsWhatCostsTooMuchWritesForNothingOrStarves(t *testing.T) {
 			steady:   &cost{seconds: 60, passes: 4000, p99: 0.001, maxRSS: 50 << 20, writes: map[string]float64{"PUT": 60, "GET": 3}},
 			burst:    &cost{seconds: 20, writes: map[string]float64{"PATCH": 4}},
 			bursting: 2, commits: latencies{time.Second, 2 * time.Second}, reports: latencies{time.Second, 3 * time.Second},
-			reactions: slices.Repeat(latencies{10 * time.Second}, stepping), failover: failover{led: 15 * time.Second, p50: 1, p99: 2},
+			reactions: slices.Repeat(latencies{10 * time.Second}, stepping), failover: failover{led: 15 * time.Second, first: 1, p50: 2, p99: 15},
 		}
 	}
 	for name, test := range map[string]struct {
@@ -94,7 +94,8 @@ func TestTheReportFailsWhatCostsTooMuchWritesForNothingOrStarves(t *testing.T) {
 		"one that never came":           {func(m *measured) { m.reports = m.reports[:1] }, "1 of 2"},
 		"a step that was answered late": {func(m *measured) { m.reactions[stepping-1] = 17 * time.Second }, "within 17s, not 16s"},
 		"a step without an answer":      {func(m *measured) { m.reactions = m.reactions[1:] }, "19 of 20"},
-		"a slow fail-over":              {func(m *measured) { m.failover.p99 = 7 }, "within 22s, not 20s"},
+		"a slow fail-over":              {func(m *measured) { m.failover.first = 7 }, "within 22s, not 20s"},
+		"scalers left behind by it":     {func(m *measured) { m.failover.p99 = 20 }, "within 20s, not one interval, 15s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := good()

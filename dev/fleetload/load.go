@@ -206,6 +206,7 @@ func (m *measured) measureFailover(ctx context.Context, o options, kubeconfig st
 	m.failover.led = time.Since(began)
 	return next, next.await(ctx, "the next leader has planned", patience, pollEvery, func(all measure.Metrics) bool {
 		m.failover.rss = max(m.failover.rss, all.Gauge("process_resident_memory_bytes"))
+		m.failover.first = measure.Quantile(now, all, takeover, 1/float64(o.scalers))
 		m.failover.p50, m.failover.p99 = measure.Quantile(now, all, takeover, 0.5), measure.Quantile(now, all, takeover, 0.99)
 		return all.Counter(passesTotal) >= float64(o.scalers)
 	})
@@ -213,9 +214,9 @@ func (m *measured) measureFailover(ctx context.Context, o options, kubeconfig st
 
 // failover is what came after the SIGKILL of a leader.
 type failover struct {
-	led      time.Duration // until another copy led
-	p50, p99 float64       // upper bounds, in seconds, from then to the first plans of it
-	rss      float64       // bytes at most
+	led             time.Duration // until another copy led
+	first, p50, p99 float64       // upper bounds, in seconds, from then until the first scaler, half and 99 % were planned by it
+	rss             float64       // bytes at most
 }
 
 // within is the time from the SIGKILL to the first plan of a part of the scalers.

@@ -30,7 +30,7 @@ const (
 	// gcPercent is how much the heap may grow between collections, in percent. Most of it lives as long as its scalers.
 	gcPercent = 30
 	// takeoverGCPercent is that while a new leader takes over: it makes much garbage then, and what it holds is on its way.
-	takeoverGCPercent = 100
+	takeoverGCPercent = 200
 	// takeoverTime is how long that is.
 	takeoverTime = 20 * time.Second
 	// replaySpan is how much history samplers are asked for (D55).
