@@ -1,6 +1,9 @@
 package decide
 
 import (
+	"fmt"
+	"strings"
+
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/internal/fence"
 )
@@ -27,7 +30,23 @@ func (p *pass) adopt(d fence.Decision) {
 	case fence.CommitDonate, fence.CommitAcquire:
 		c.rebalance = p.adoptedTransfer(c.Kind, baseline, d.Vector)
 	}
+	c.Why = p.whyAdopted(c)
+	p.decision.Adopted = &c
 	p.state = p.state.after(c, p.now, p.target.Generation)
+}
+
+// whyAdopted is all that the target tells of an earlier leader's decision.
+func (p *pass) whyAdopted(c Commit) string {
+	var moved []string
+	for _, r := range p.roles {
+		if before, now := c.Baseline[r.Name], c.Decision.Vector[r.Name]; before != now {
+			moved = append(moved, fmt.Sprintf("%s from %d to %d", r.Name, before, now))
+		}
+	}
+	if len(moved) == 0 { // the status knew
+		moved = []string{"no count since the last report"}
+	}
+	return short(fmt.Sprintf("%s: %s (decision %s of an earlier leader)", c.Kind, strings.Join(moved, "; "), c.Decision.DecisionID))
 }
 
 // endBefore takes over what an adopted ordinary commit proves: no transfer was running any more, and, if it grew, an earlier

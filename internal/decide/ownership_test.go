@@ -198,6 +198,7 @@ func TestUnknownDecisionIsAdopted(t *testing.T) {
 		d := Plan(arrange(fence.CommitUp, 3, 5).Input)
 		require.Nil(t, d.Commit, "its status is stored before anything else is written")
 		require.Contains(t, d.Hold, "taken over")
+		require.Equal(t, "up: server from 3 to 5 (decision abcdefgh-3.12.up of an earlier leader)", d.Adopted.Why)
 		require.Equal(t, workerv1.Vector{"server": 3}, d.State.PendingCohort.BaselineVector)
 		require.Equal(t, workerv1.Vector{"server": 5}, d.State.PendingCohort.TargetVector)
 		require.True(t, d.State.PendingCohort.StartedAt.Time.Equal(noon), "its timers start when it is first seen")
@@ -205,6 +206,9 @@ func TestUnknownDecisionIsAdopted(t *testing.T) {
 		require.Equal(t, int32(5), d.State.role("server").Current)
 		require.Equal(t, "abcdefgh-3.12.up", d.State.LastCommit.DecisionID)
 		require.Equal(t, int64(7), d.State.LastCommit.TargetGeneration)
+	})
+	t.Run("a count that was reported did not move since", func(t *testing.T) {
+		require.Equal(t, "up: no count since the last report (decision abcdefgh-3.12.up of an earlier leader)", Plan(arrange(fence.CommitUp, 5, 5).Input).Adopted.Why)
 	})
 	t.Run("shrinking becomes the last scale-down", func(t *testing.T) {
 		d := Plan(arrange(fence.CommitDown, 5, 3).Input)

@@ -49,6 +49,8 @@ type Decision struct {
 	Release bool
 	// Commit is the vector to write; nil when counts stay.
 	Commit *Commit
+	// Adopted is a commit that an earlier leader wrote and did not record (D33), perhaps not tell of either; nil: none.
+	Adopted *Commit
 	// Trace is, by role, the count after each stage and the rule that changed it.
 	Trace map[string][]Step
 	// Hold says in one sentence why nothing is planned at all; empty when a plan was made.

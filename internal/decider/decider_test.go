@@ -3,6 +3,7 @@ package decider
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -231,6 +233,13 @@ func TestADecisionThatACrashedLeaderDidNotReportIsAdopted(t *testing.T) {
 	commit := w.scaler("s").Status.LastCommit
 	require.Equal(t, workerv1.Vector{"server": 5}, commit.Vector)
 	require.Equal(t, workerv1.Vector{"server": 4}, commit.BaselineVector)
+	w.eventually("people hear of it", func() bool {
+		list, err := w.client.Core.EventsV1().Events(w.namespace).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
+			return e.Reason == kube.EventScaledUp && e.Note == fmt.Sprintf("up: server from 4 to 5 (decision %s of an earlier leader)", lost.DecisionID)
+		})
+	})
 }
 
 // heldLease is the Lease of somebody who is not asked.

@@ -30,6 +30,10 @@ var commitEvents = map[fence.CommitKind]string{
 
 // tell says to people what a pass did: events, one log line for each write, counters.
 func (l *leader) tell(v *view, d decide.Decision, failed error, before, after []metav1.Condition) {
+	if d.Adopted != nil { // whoever wrote it may have died before he told anybody
+		l.log.Info("took over a decision that an earlier leader wrote", zap.Stringer("scaler", v.name), zap.String("why", d.Adopted.Why))
+		l.emit(v, commitEvent(d.Adopted))
+	}
 	l.tellWrite(v, d, failed)
 	for _, event := range worsened(before, after) {
 		l.emit(v, event)
@@ -109,10 +113,14 @@ func writeEvents(v *view, d decide.Decision) (events []kube.Event) {
 			Note: fmt.Sprintf("replica counts of %s are no longer set by scaler %s; they stay as they are", on, v.name.Name)})
 	}
 	if d.Commit != nil {
-		undone := d.Commit.Kind == fence.CommitRollback || d.Commit.Kind == fence.CommitRestore
-		events = append(events, kube.Event{Warning: undone, Reason: commitEvents[d.Commit.Kind], Action: kube.ActionCommit, Note: d.Commit.Why})
+		events = append(events, commitEvent(d.Commit))
 	}
 	return events
+}
+
+func commitEvent(c *decide.Commit) kube.Event {
+	undone := c.Kind == fence.CommitRollback || c.Kind == fence.CommitRestore
+	return kube.Event{Warning: undone, Reason: commitEvents[c.Kind], Action: kube.ActionCommit, Note: c.Why}
 }
 
 // bad says of which status a condition type is bad news.
