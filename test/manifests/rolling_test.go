@@ -36,7 +36,8 @@ import (
 
 const (
 	rolling      = "webhook-rolling" // namespace of the objects that are written
-	writesPerSec = 20
+	writesPerSec = 50
+	maxWrites    = 25 // under way at a time: more would wait for a slow machine until they time out
 	secretName   = "webhook-certificates"
 )
 
@@ -234,7 +235,7 @@ func (s *site) write(i int, c *tally) {
 	s.steal(3+i%5, c)
 }
 
-// during writes at a steady rate, whatever the answers take, for as long as f runs.
+// during writes at a steady rate, as long as answers do not pile up, while f runs.
 func (s *site) during(f func()) *tally {
 	c := &tally{}
 	var writes sync.WaitGroup
@@ -242,12 +243,14 @@ func (s *site) during(f func()) *tally {
 	writes.Go(func() {
 		tick := time.NewTicker(time.Second / writesPerSec)
 		defer tick.Stop()
+		underWay := make(chan struct{}, maxWrites)
 		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				writes.Go(func() { s.write(i, c) })
+				underWay <- struct{}{}
+				writes.Go(func() { s.write(i, c); <-underWay })
 			}
 		}
 	})
