@@ -2,8 +2,6 @@ package decider
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,12 +17,6 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/stream/observations"
 )
-
-// heartbeatEvery is how often a token goes through the queue of passes, to prove that workers take from it.
-const heartbeatEvery = 5 * time.Second
-
-// heartbeatName is the token's name: no scaler has an empty one.
-var heartbeatName = types.NamespacedName{}
 
 // leader is one leadership: everything in it begins with winning the Lease and ends with it.
 type leader struct {
@@ -58,6 +50,35 @@ type leader struct {
 
 	mu      sync.Mutex
 	touched map[types.NamespacedName]bool // targets to look at again
+}
+
+func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
+	l := &leader{
+		cache: d.cache, writer: kube.NewWriter(d.client, d.election, epoch), events: events,
+		metrics: d.metrics, log: d.process.Log, clock: newClock(), epoch: epoch,
+		view: d.observations.Lead(), members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
+		readings: newReadings(), schedule: newSchedule(d.metrics.queue), memories: newMemories(),
+		moved:   make(chan struct{}, 1),
+		started: time.Now(), gathered: make(chan struct{}),
+		placed:   placement{owners: make(map[observe.RoleKey]string)},
+		observed: make(map[types.NamespacedName][]observe.Assignment), touched: make(map[types.NamespacedName]bool),
+	}
+	l.began = l.clock.now()
+	o := stream.PoolOptions{
+		Leader:        d.identity,
+		Epoch:         stream.Epoch{LeaseUID: epoch.LeaseUID, Transitions: epoch.Transitions},
+		ReplaySpan:    replaySpan,
+		OnObservation: l.observe,
+		OnReplay:      l.remember,
+		OnChange:      l.reassignSoon,
+		Log:           d.process.Log,
+		Registerer:    d.process.Registry,
+	}
+	if d.certs != nil {
+		o.TLS = d.certs.Client(d.options.SamplerServerName)
+	}
+	l.pool = stream.NewPool(o)
+	return l
 }
 
 // run leads until ctx ends: sessions, assignments and passes. Passes that have begun are finished.
@@ -123,129 +144,4 @@ func (l *leader) observe(shard string, o observe.RoleObservation, at time.Time) 
 	for _, s := range l.cache.ScalersOf(on) {
 		l.schedule.observed(nameOf(s), o.Key.Role, at.Add(-o.Age))
 	}
-}
-
-// remember takes a role's history from a session; it must not block.
-func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
-	on := deploymentOf(replay.Key)
-	if !l.awaitsPast(on) {
-		return
-	}
-	l.readings.putPast(replay, at)
-	if l.readings.whole(on) {
-		for _, s := range l.cache.ScalersOf(on) {
-			l.schedule.queue.Add(nameOf(s)) // which may have waited for this
-		}
-	}
-}
-
-// comeAgain gives every scaler another turn when the samplers have been heard.
-func (l *leader) comeAgain(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-l.gathered:
-		for _, s := range l.cache.Scalers() {
-			l.schedule.queue.Add(nameOf(s))
-		}
-	}
-}
-
-// heard says whether the samplers have told what there is to know of a scaler's past: a plan on half of it would be half a plan.
-func (l *leader) heard(name types.NamespacedName) bool {
-	select {
-	case <-l.gathered:
-		return true
-	default:
-		s := l.cache.Scaler(name)
-		return s == nil || l.readings.whole(targetOf(s)) // one that is gone is forgotten
-	}
-}
-
-// awaitsPast says whether no pass of a scaler of the target has been reported by this leader yet: history is for those alone. One
-// that is being planned may still take it, also anew.
-func (l *leader) awaitsPast(on types.NamespacedName) bool {
-	return slices.ContainsFunc(l.cache.ScalersOf(on), func(s *workerv1.ModelDeploymentScaler) bool {
-		return !l.memories.settled(nameOf(s), s.UID)
-	})
-}
-
-// plan runs passes until ctx ends, one at a time for each scaler.
-func (l *leader) plan(ctx context.Context) {
-	context.AfterFunc(ctx, l.schedule.queue.ShutDown)
-	l.schedule.queue.Add(heartbeatName)
-	var workers sync.WaitGroup
-	for range l.workers {
-		workers.Go(func() {
-			for l.next(ctx) {
-			}
-		})
-	}
-	workers.Wait()
-}
-
-// next takes one scaler from the queue; false when the queue is shut down.
-func (l *leader) next(ctx context.Context) bool {
-	name, down := l.schedule.queue.Get()
-	if down {
-		return false
-	}
-	defer l.schedule.queue.Done(name)
-	switch {
-	case ctx.Err() != nil:
-	case name == heartbeatName:
-		l.heartbeat.Beat()
-		l.schedule.queue.AddAfter(heartbeatName, heartbeatEvery)
-	default:
-		l.turn(ctx, name)
-	}
-	return true
-}
-
-// turn runs a scaler's pass if it is time, and plans the next. One whose past is not heard yet comes again when it is.
-func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
-	if !l.heard(name) {
-		return
-	}
-	began := time.Now()
-	run, wait := l.schedule.begin(name, began)
-	if !run {
-		l.schedule.queue.AddAfter(name, wait)
-		return
-	}
-	every, err := l.passSafely(ctx, name)
-	l.metrics.passed(time.Since(began), err)
-	switch {
-	case err != nil && ctx.Err() != nil: // the end of this leadership, not a failure
-	case err != nil:
-		l.failed(name, err)
-	case every == 0: // gone
-	default:
-		l.schedule.succeed(name, every)
-	}
-}
-
-// passSafely makes a failure of a panic: a defect that one scaler runs into must not stop the planning of all, here and then
-// at every standby. Memory is as the last pass left it; what was written to the target is found there (D33).
-func (l *leader) passSafely(ctx context.Context, name types.NamespacedName) (every time.Duration, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			l.log.Error("pass panicked, which is a defect", zap.Stringer("scaler", name), zap.Any("cause", cause), zap.Stack("stack"))
-			err = fmt.Errorf("planning scaler %s: panic: %v", name, cause)
-		}
-	}()
-	return l.pass(ctx, name)
-}
-
-// failed plans another try. A lasting failure is told when it begins and then ever more rarely.
-func (l *leader) failed(name types.NamespacedName, err error) {
-	bound := maxBackoff
-	if kube.Outdated(err) {
-		bound = briefBackoff
-	}
-	failures := l.schedule.fail(name, time.Now(), bound)
-	log := l.log.Debug
-	if failures&(failures-1) == 0 {
-		log = l.log.Warn
-	}
-	log("pass failed and is tried again", zap.Stringer("scaler", name), zap.Int("failures", failures), zap.Error(err))
 }

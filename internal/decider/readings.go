@@ -1,21 +1,14 @@
 package decider
 
 import (
-	"cmp"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
-	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/target"
-	"gpustack.ai/model-deployment-scaler/internal/windows"
 )
-
-// maxPast bounds what is kept of one role's replay: what one sampler may send (D55), from two.
-const maxPast = 512
 
 // reading is the latest observation of a role.
 type reading struct {
@@ -52,13 +45,6 @@ type readings struct {
 	byKey map[observe.RoleKey]*reading // nil: wanted, nothing seen yet
 	past  map[observe.RoleKey][]past
 	roles map[types.NamespacedName][]observe.RoleKey // of byKey, by target
-}
-
-// past is a part of a role's history, as it came: a thousand roles' worth of it waits at a time.
-type past struct {
-	replay  stream.Replay
-	arrived time.Time // on the monotonic clock
-	whole   bool      // it spans all that is asked for: no other sampler can have a part
 }
 
 func newReadings() *readings {
@@ -114,79 +100,8 @@ func (r *readings) of(s *target.Snapshot, now time.Time) map[string]observe.Role
 	return found
 }
 
-// putPast keeps the history of a role that is wanted (D55). Of a role that has moved two samplers may have a part each.
-func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	kept := r.past[replay.Key]
-	passes := replay.Len()
-	for _, p := range kept {
-		passes += p.replay.Len()
-	}
-	if _, wanted := r.byKey[replay.Key]; wanted && passes <= maxPast {
-		r.past[replay.Key] = append(kept, past{replay, arrived, replay.Spans(replaySpan, windows.MaxGap)})
-	}
-}
-
-// whole says whether the history of every role of a target is there, as far back as is asked for: no other sampler can have a
-// part of it.
-func (r *readings) whole(on types.NamespacedName) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, key := range r.roles[on] {
-		if !slices.ContainsFunc(r.past[key], func(p past) bool { return p.whole }) {
-			return false
-		}
-	}
-	return len(r.roles[on]) > 0
-}
-
 func deploymentOf(key observe.RoleKey) types.NamespacedName {
 	return types.NamespacedName{Namespace: key.Namespace, Name: key.Deployment}
-}
-
-// room for the observations of one role's history, to be used again: a new leader makes those of thousands, one after the other.
-var room = sync.Pool{New: func() any { return new([]observe.RoleObservation) }}
-
-// pastOf gives the replayed observations of a target by role, oldest first, Age as of now. They are the caller's until done.
-func (r *readings) pastOf(s *target.Snapshot, now time.Time) (found map[string][]observe.RoleObservation, done func()) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	found = make(map[string][]observe.RoleObservation)
-	var rooms []*[]observe.RoleObservation
-	for _, role := range s.Roles {
-		if len(r.past[keyOf(s, role.Name)]) == 0 {
-			continue
-		}
-		taken := room.Get().(*[]observe.RoleObservation)
-		rooms = append(rooms, taken)
-		list := (*taken)[:0]
-		for _, p := range r.past[keyOf(s, role.Name)] {
-			list = p.replay.AppendTo(list, p.arrived)
-			for i := len(list) - p.replay.Len(); i < len(list); i++ {
-				list[i].Age += now.Sub(p.arrived)
-			}
-		}
-		byAge := func(a, b observe.RoleObservation) int { return cmp.Compare(b.Age, a.Age) }
-		if !slices.IsSortedFunc(list, byAge) { // parts of two samplers
-			slices.SortStableFunc(list, byAge)
-		}
-		*taken, found[role.Name] = list, list
-	}
-	return found, func() {
-		for _, taken := range rooms {
-			room.Put(taken)
-		}
-	}
-}
-
-// dropPast forgets the replayed observations of a target: they are rebuilt from once.
-func (r *readings) dropPast(s *target.Snapshot) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, role := range s.Roles {
-		delete(r.past, keyOf(s, role.Name))
-	}
 }
 
 func keyOf(s *target.Snapshot, role string) observe.RoleKey {

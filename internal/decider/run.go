@@ -11,12 +11,10 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/certs"
 	"gpustack.ai/model-deployment-scaler/internal/fence"
 	"gpustack.ai/model-deployment-scaler/internal/kube"
-	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/process"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 	"gpustack.ai/model-deployment-scaler/internal/stream/observations"
@@ -33,8 +31,6 @@ const (
 	takeoverGCPercent = 200
 	// takeoverTime is how long that is.
 	takeoverTime = 20 * time.Second
-	// replaySpan is how much history samplers are asked for (D55).
-	replaySpan = 30 * time.Minute
 )
 
 // decider is the process: what leader and standby share.
@@ -186,35 +182,6 @@ func (d *decider) lead(ctx context.Context, epoch fence.Epoch) error {
 		return fmt.Errorf("leading: %w", err)
 	}
 	return nil
-}
-
-func (d *decider) newLeader(epoch fence.Epoch, events *kube.Events) *leader {
-	l := &leader{
-		cache: d.cache, writer: kube.NewWriter(d.client, d.election, epoch), events: events,
-		metrics: d.metrics, log: d.process.Log, clock: newClock(), epoch: epoch,
-		view: d.observations.Lead(), members: d.members, workers: d.options.Workers, heartbeat: process.NewHeartbeat(heartbeatLimit),
-		readings: newReadings(), schedule: newSchedule(d.metrics.queue), memories: newMemories(),
-		moved:   make(chan struct{}, 1),
-		started: time.Now(), gathered: make(chan struct{}),
-		placed:   placement{owners: make(map[observe.RoleKey]string)},
-		observed: make(map[types.NamespacedName][]observe.Assignment), touched: make(map[types.NamespacedName]bool),
-	}
-	l.began = l.clock.now()
-	o := stream.PoolOptions{
-		Leader:        d.identity,
-		Epoch:         stream.Epoch{LeaseUID: epoch.LeaseUID, Transitions: epoch.Transitions},
-		ReplaySpan:    replaySpan,
-		OnObservation: l.observe,
-		OnReplay:      l.remember,
-		OnChange:      l.reassignSoon,
-		Log:           d.process.Log,
-		Registerer:    d.process.Registry,
-	}
-	if d.certs != nil {
-		o.TLS = d.certs.Client(d.options.SamplerServerName)
-	}
-	l.pool = stream.NewPool(o)
-	return l
 }
 
 // members are the samplers to keep sessions with: those given, else the ready sampler Pods.

@@ -5,21 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
 )
 
-const (
-	// settle is how long changes are collected before assignments follow them.
-	settle = 200 * time.Millisecond
-	// gatherTimeout is how long a new leader waits for a sampler that does not come.
-	gatherTimeout = 2 * time.Second
-	// replayTimeout is how long it waits for the replay of one that came.
-	replayTimeout = 10 * time.Second
-)
+// settle is how long changes are collected before assignments follow them.
+const settle = 200 * time.Millisecond
 
 // touch notes that what is to be observed of a target may have changed. It never blocks.
 func (l *leader) touch(name types.NamespacedName) {
@@ -104,33 +97,6 @@ func (l *leader) wanted(now time.Time) (wanted []observe.Assignment) {
 		}
 	}
 	return wanted
-}
-
-// gathering is how long a new leader still waits for the samplers before it changes what they do, and plans what it has not heard
-// all of: until all have replayed what they know, or their time is over. Then it is over for good.
-func (l *leader) gathering(live []stream.Shard, members int, now time.Time) time.Duration {
-	select {
-	case <-l.gathered:
-		return 0
-	default:
-	}
-	replayed := 0
-	for _, s := range live {
-		if s.Replayed {
-			replayed++
-		}
-	}
-	limit := gatherTimeout
-	if replayed < len(live) {
-		limit = replayTimeout
-	}
-	passed := now.Sub(l.started)
-	if replayed < members && passed < limit {
-		return limit - passed
-	}
-	l.log.Info("heard the samplers", zap.Int("replayed", replayed), zap.Int("samplers", members), zap.Duration("took", passed))
-	close(l.gathered)
-	return 0
 }
 
 // assign places the roles and tells the samplers; it says when the wait for the first of the lost ones is over.
