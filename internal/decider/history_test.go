@@ -65,46 +65,47 @@ func TestHistoryIsThereAgainForMemoryThatBeginsAnew(t *testing.T) {
 	require.Empty(t, l.readings.past)
 }
 
+// works takes a scaler from the queue, as a worker does; false when none is there.
+func (l *handLeader) works() bool {
+	return l.schedule.queue.Len() > 0 && l.next(l.w.t.Context())
+}
+
+func (l *handLeader) passes() int {
+	return int(testutil.ToFloat64(l.metrics.passes.WithLabelValues(resultOK)))
+}
+
 func TestANewLeaderPlansWhatItHasHeardAllOfWhileSamplersStillReplay(t *testing.T) {
 	w := newWorld(t)
 	w.scale("s", workerv1.ModeShadow)
 	l := w.handLeader("s")
+	defer l.schedule.queue.ShutDown()
 	l.gathered = make(chan struct{})
-	come := func() bool {
-		if l.schedule.queue.Len() == 0 {
-			return false
-		}
-		name, _ := l.schedule.queue.Get()
-		require.Equal(t, l.name, name)
-		l.leader.turn(t.Context(), name)
-		l.schedule.queue.Done(name)
-		return true
-	}
-	planned := func() bool { return testutil.ToFloat64(l.metrics.passes.WithLabelValues(resultOK)) > 0 }
 	l.schedule.force(l.name)
-	require.True(t, come())
-	require.False(t, planned(), "nothing was heard")
+	require.True(t, l.works())
+	require.Zero(t, l.passes(), "nothing was heard")
 	l.replayed()
 	l.see(8)
-	require.False(t, come() || planned(), "a part was, of which another sampler may have the rest")
+	require.False(t, l.works(), "a part was, of which another sampler may have the rest")
 	l.replays(replaySpan)
-	require.True(t, come())
-	require.True(t, planned())
-	l.schedule.queue.ShutDown()
+	require.True(t, l.works())
+	require.Equal(t, 1, l.passes())
+	require.Empty(t, l.readings.past)
+	l.schedule.force(l.name)
+	require.True(t, l.works())
+	require.Equal(t, 2, l.passes(), "what was planned goes on being planned")
 }
 
 func TestAScalerWithoutAPastIsPlannedWhenAllSamplersAreHeard(t *testing.T) {
 	w := newWorld(t)
 	w.scale("s", workerv1.ModeShadow)
 	l := w.handLeader("s")
+	defer l.schedule.queue.ShutDown()
 	l.gathered = make(chan struct{})
 	l.schedule.force(l.name)
-	name, _ := l.schedule.queue.Get()
-	l.leader.turn(t.Context(), name)
-	l.schedule.queue.Done(name)
-	require.Zero(t, l.schedule.queue.Len())
+	require.True(t, l.works())
+	require.Zero(t, l.passes())
 	close(l.gathered)
 	l.comeAgain(t.Context())
-	require.Equal(t, 1, l.schedule.queue.Len(), "it comes again")
-	l.schedule.queue.ShutDown()
+	require.True(t, l.works())
+	require.Equal(t, 1, l.passes())
 }

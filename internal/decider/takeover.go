@@ -52,9 +52,12 @@ func (l *leader) heard(name types.NamespacedName) bool {
 	case <-l.gathered:
 		return true
 	default:
-		s := l.cache.Scaler(name)
-		return s == nil || l.readings.whole(targetOf(s)) // one that is gone is forgotten
 	}
+	s := l.cache.Scaler(name)
+	if s == nil || l.memories.settled(name, s.UID) { // to be forgotten, or reported once: its past was used, and may be gone
+		return true
+	}
+	return l.readings.whole(targetOf(s))
 }
 
 // awaitsPast says whether no pass of a scaler of the target has been reported by this leader yet: history is for those alone. One
