@@ -105,7 +105,7 @@ func TestAScalerWithoutAPastIsPlannedWhenAllSamplersAreHeard(t *testing.T) {
 	require.True(t, l.works())
 	require.Zero(t, l.passes())
 	close(l.gathered)
-	l.comeAgain(t.Context())
+	l.requeueGathered(t.Context())
 	require.True(t, l.works())
 	require.Equal(t, 1, l.passes())
 }

@@ -97,7 +97,7 @@ func (l *leader) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.pool.Run(ctx) })
 	g.Go(func() error { l.keepAssigned(ctx); return nil })
-	g.Go(func() error { l.comeAgain(ctx); return nil })
+	g.Go(func() error { l.requeueGathered(ctx); return nil })
 	g.Go(func() error { l.plan(ctx); return nil })
 	return g.Wait()
 }

@@ -29,20 +29,23 @@ func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
 	}
 	l.readings.putPast(replay, at)
 	if l.readings.whole(on) {
-		for _, s := range l.cache.ScalersOf(on) {
-			l.schedule.queue.Add(nameOf(s)) // which may have waited for this
-		}
+		l.requeue(l.cache.ScalersOf(on))
 	}
 }
 
-// comeAgain gives every scaler another turn when the samplers have been heard.
-func (l *leader) comeAgain(ctx context.Context) {
+// requeueGathered gives every scaler another turn when the samplers have been heard.
+func (l *leader) requeueGathered(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-l.gathered:
-		for _, s := range l.cache.Scalers() {
-			l.schedule.queue.Add(nameOf(s))
-		}
+		l.requeue(l.cache.Scalers())
+	}
+}
+
+// requeue gives scalers another turn: theirs may have come before their past was heard.
+func (l *leader) requeue(scalers []*workerv1.ModelDeploymentScaler) {
+	for _, s := range scalers {
+		l.schedule.queue.Add(nameOf(s))
 	}
 }
 

@@ -50,7 +50,8 @@ func (l *leader) next(ctx context.Context) bool {
 	return true
 }
 
-// turn runs a scaler's pass if it is time, and plans the next. One whose past is not heard yet comes again when it is.
+// turn runs a scaler's pass if it is time, and plans the next. One whose past is not heard yet is put into the queue again
+// when it is.
 func (l *leader) turn(ctx context.Context, name types.NamespacedName) {
 	if !l.heard(name) {
 		return
