@@ -19,13 +19,15 @@ const maxPast = 512
 
 // past is a part of a role's history, as it came: a thousand roles' worth of it waits at a time.
 type past struct {
+	shard   string
 	replay  stream.Replay
 	arrived time.Time // on the monotonic clock
-	whole   bool      // it spans all that is asked for: no other sampler can have a part
+	whole   bool      // it spans all that is asked for
 }
 
 // putPast keeps the history of a role that is wanted (D55). Of a role that has moved two samplers may have a part each.
-func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
+func (r *readings) putPast(shard string, replay stream.Replay, arrived time.Time) {
+	told := past{shard, replay, arrived, replay.Spans(replaySpan, windows.MaxGap)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := r.past[replay.Key]
@@ -34,17 +36,18 @@ func (r *readings) putPast(replay stream.Replay, arrived time.Time) {
 		passes += p.replay.Len()
 	}
 	if _, wanted := r.byKey[replay.Key]; wanted && passes <= maxPast {
-		r.past[replay.Key] = append(kept, past{replay, arrived, replay.Spans(replaySpan, windows.MaxGap)})
+		r.past[replay.Key] = append(kept, told)
 	}
 }
 
-// whole says whether the history of every role of a target is there, as far back as is asked for: no other sampler can have a
-// part of it.
+// whole says whether the history of every role of a target is there, as far back as is asked for, and from the sampler that
+// observes the role now: others have no more of it than a gap that history may have (D24).
 func (r *readings) whole(on types.NamespacedName) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, key := range r.roles[on] {
-		if !slices.ContainsFunc(r.past[key], func(p past) bool { return p.whole }) {
+		latest := r.byKey[key]
+		if latest == nil || !slices.ContainsFunc(r.past[key], func(p past) bool { return p.whole && p.shard == latest.shard }) {
 			return false
 		}
 	}

@@ -74,9 +74,9 @@ func replayOf(t *testing.T, list ...observe.RoleObservation) stream.Replay {
 
 func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	r, now := wantedReadings("r", "other"), time.Now()
-	r.putPast(replayOf(t, observation("r", 1, 20*second)), now)
-	r.putPast(replayOf(t, observation("r", 7, 22*second), observation("r", 8, 7*second)), now.Add(second))
-	r.putPast(replayOf(t, observation("unwanted", 1, 20*second)), now)
+	r.putPast("a", replayOf(t, observation("r", 1, 20*second)), now)
+	r.putPast("b", replayOf(t, observation("r", 7, 22*second), observation("r", 8, 7*second)), now.Add(second))
+	r.putPast("a", replayOf(t, observation("unwanted", 1, 20*second)), now)
 	past, done := r.pastOf(snapshotOf("r", "other", "unwanted"), now.Add(5*second))
 	require.Len(t, past, 1)
 	var ages []time.Duration
@@ -92,7 +92,7 @@ func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	done()
 
 	for range 2 * maxPast {
-		r.putPast(replayOf(t, observation("r", 1, second), observation("r", 2, 0)), now)
+		r.putPast("a", replayOf(t, observation("r", 1, second), observation("r", 2, 0)), now)
 	}
 	past, done = r.pastOf(snapshotOf("r"), now)
 	require.Len(t, past["r"], maxPast)
@@ -129,15 +129,21 @@ func spanOf(t *testing.T, role string, span time.Duration) stream.Replay {
 	return replayOf(t, list...)
 }
 
-func TestThePastIsWholeWhenOneSamplerToldAllOfIt(t *testing.T) {
+func TestThePastIsWholeWhenTheSamplerOfEachRoleToldAllOfIt(t *testing.T) {
 	on, now := deploymentOf(keyOf(snapshotOf(), "r")), time.Now()
 	r := wantedReadings("r", "other")
 	require.False(t, r.whole(on), "nothing is told")
-	r.putPast(spanOf(t, "r", replaySpan), now)
-	require.False(t, r.whole(on), "nothing of the other role is")
-	r.putPast(spanOf(t, "other", 10*time.Minute), now)
-	require.False(t, r.whole(on), "another sampler may have the time before")
-	r.putPast(spanOf(t, "other", replaySpan), now)
+	r.putPast("a", spanOf(t, "r", replaySpan), now)
+	r.put("b", observation("other", 1, 0), now)
+	r.putPast("b", spanOf(t, "other", replaySpan), now)
+	require.False(t, r.whole(on), "who observes a role now is not known")
+	r.put("a", observation("r", 1, 0), now)
+	require.True(t, r.whole(on))
+	r.put("b", observation("r", 1, 0), now.Add(second))
+	require.False(t, r.whole(on), "a role has moved: its sampler has what came since")
+	r.putPast("b", spanOf(t, "r", time.Minute), now)
+	require.False(t, r.whole(on), "and not what came before")
+	r.putPast("b", spanOf(t, "r", replaySpan), now)
 	require.True(t, r.whole(on))
 	r.dropPast(snapshotOf("r", "other"))
 	require.False(t, r.whole(on))

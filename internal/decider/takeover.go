@@ -22,12 +22,12 @@ const (
 )
 
 // remember takes a role's history from a session; it must not block.
-func (l *leader) remember(_ string, replay stream.Replay, at time.Time) {
+func (l *leader) remember(shard string, replay stream.Replay, at time.Time) {
 	on := deploymentOf(replay.Key)
 	if !l.awaitsPast(on) {
 		return
 	}
-	l.readings.putPast(replay, at)
+	l.readings.putPast(shard, replay, at)
 	if l.readings.whole(on) {
 		l.requeue(l.cache.ScalersOf(on))
 	}
