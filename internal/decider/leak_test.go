@@ -57,7 +57,7 @@ func (l *leading) keepsNothing() bool {
 	kept += len(l.schedule.timings)
 	l.schedule.mu.Unlock()
 	l.readings.mu.Lock()
-	kept += len(l.readings.byKey) + len(l.readings.past)
+	kept += len(l.readings.roles) + len(l.readings.byKey) + len(l.readings.past)
 	l.readings.mu.Unlock()
 	l.mu.Lock()
 	kept += len(l.touched)

@@ -11,7 +11,8 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/target"
 )
 
-// lookAgain brings the observed roles of touched targets up to date, and says whether that changed any.
+// lookAgain brings the observed roles of touched targets up to date, with whose readings are kept, and says whether that changed
+// any.
 func (l *leader) lookAgain() (changed bool) {
 	l.mu.Lock()
 	touched := l.touched
@@ -26,11 +27,14 @@ func (l *leader) lookAgain() (changed bool) {
 		before, known := l.observed[on]
 		if snapshot == nil || every == 0 {
 			delete(l.observed, on)
+			l.readings.retain(on, nil)
 			changed = changed || known
 			continue
 		}
-		l.observed[on] = l.rolesOf(on, snapshot, every)
-		changed = changed || !known || !slices.EqualFunc(before, l.observed[on], sameRole)
+		roles := l.rolesOf(on, snapshot, every)
+		l.observed[on] = roles
+		l.readings.retain(on, roles)
+		changed = changed || !known || !slices.EqualFunc(before, roles, sameRole)
 	}
 	return changed
 }

@@ -88,7 +88,7 @@ func (l *handLeader) complete(requests float64) observe.RoleObservation {
 	require.NoError(l.w.t, err)
 	key := keyOf(s, "server")
 	n := target.Ready(s.Instances, "server")
-	l.readings.retain(map[observe.RoleKey]bool{key: true})
+	l.readings.retain(deploymentOf(key), []observe.Assignment{{Key: key}})
 	return observe.RoleObservation{
 		Key: key, Kind: observe.Server, Engine: observe.VLLM, Start: time.Now(), Interval: 5 * time.Second, Span: 5 * time.Second,
 		Coverage: observe.Coverage{ReadyReplicas: n, Targets: n, Selected: n, Answered: n, Rated: n},

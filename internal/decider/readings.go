@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -42,31 +43,41 @@ func (r reading) newerThan(before *reading) bool {
 // readings holds the latest observation of every role that is to be observed. Scalers of one target share it (D4).
 type readings struct {
 	mu    sync.RWMutex
-	byKey map[observe.RoleKey]*reading // nil: wanted, nothing seen yet
+	roles map[types.NamespacedName][]observe.RoleKey // that are wanted, by target
+	byKey map[observe.RoleKey]*reading               // of each that is wanted; nil: nothing seen yet
 	past  map[observe.RoleKey][]past
-	roles map[types.NamespacedName][]observe.RoleKey // of byKey, by target
 }
 
 func newReadings() *readings {
-	return &readings{byKey: make(map[observe.RoleKey]*reading), past: make(map[observe.RoleKey][]past)}
+	return &readings{
+		roles: make(map[types.NamespacedName][]observe.RoleKey),
+		byKey: make(map[observe.RoleKey]*reading),
+		past:  make(map[observe.RoleKey][]past),
+	}
 }
 
-// retain forgets every role but these.
-func (r *readings) retain(keys map[observe.RoleKey]bool) {
+// retain makes these the roles of a target that are wanted, and forgets its others.
+func (r *readings) retain(on types.NamespacedName, roles []observe.Assignment) {
+	keys := make([]observe.RoleKey, len(roles))
+	for i, role := range roles {
+		keys[i] = role.Key
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key := range r.byKey {
-		if !keys[key] {
+	for _, key := range r.roles[on] {
+		if !slices.Contains(keys, key) {
 			delete(r.byKey, key)
 			delete(r.past, key)
 		}
 	}
-	r.roles = make(map[types.NamespacedName][]observe.RoleKey, len(keys))
-	for key := range keys {
+	for _, key := range keys {
 		if _, found := r.byKey[key]; !found {
 			r.byKey[key] = nil
 		}
-		r.roles[deploymentOf(key)] = append(r.roles[deploymentOf(key)], key)
+	}
+	r.roles[on] = keys
+	if len(keys) == 0 {
+		delete(r.roles, on)
 	}
 }
 

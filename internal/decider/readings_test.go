@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 	"gpustack.ai/model-deployment-scaler/internal/stream"
@@ -24,12 +25,18 @@ func observation(role string, sequence uint64, age time.Duration) observe.RoleOb
 	return observe.RoleObservation{Key: keyOf(snapshotOf(), role), Sequence: sequence, Age: age, Running: observe.Known(float64(sequence))}
 }
 
-func wantedReadings(roles ...string) *readings {
-	r, keys := newReadings(), map[observe.RoleKey]bool{}
+var testTarget = types.NamespacedName{Namespace: "ns", Name: "md"}
+
+func assignments(roles ...string) (list []observe.Assignment) {
 	for _, role := range roles {
-		keys[keyOf(snapshotOf(), role)] = true
+		list = append(list, observe.Assignment{Key: keyOf(snapshotOf(), role)})
 	}
-	r.retain(keys)
+	return list
+}
+
+func wantedReadings(roles ...string) *readings {
+	r := newReadings()
+	r.retain(testTarget, assignments(roles...))
 	return r
 }
 
@@ -97,7 +104,7 @@ func TestHistoryIsKeptOldestFirstUntilItIsUsed(t *testing.T) {
 	past, done = r.pastOf(snapshotOf("r"), now)
 	require.Len(t, past["r"], maxPast)
 	done()
-	r.retain(nil)
+	r.retain(testTarget, nil)
 	require.Empty(t, r.past)
 }
 
@@ -113,9 +120,15 @@ func TestWhatIsNoLongerWantedIsForgotten(t *testing.T) {
 	r, now := wantedReadings("r", "s"), time.Now()
 	r.put("a", observation("r", 1, 0), now)
 	r.put("a", observation("s", 1, 0), now)
-	r.retain(map[observe.RoleKey]bool{keyOf(snapshotOf(), "s"): true})
-	require.Len(t, r.of(snapshotOf("r", "s"), now), 1)
+	r.retain(types.NamespacedName{Namespace: "ns", Name: "other"}, []observe.Assignment{{Key: observe.RoleKey{Deployment: "other"}}})
+	require.Len(t, r.byKey, 3)
+	r.retain(testTarget, assignments("s", "t"))
+	require.Contains(t, r.of(snapshotOf("r", "s", "t"), now), "s")
+	require.Len(t, r.of(snapshotOf("r", "s", "t"), now), 1)
+	require.Len(t, r.byKey, 3)
+	r.retain(testTarget, nil)
 	require.Len(t, r.byKey, 1)
+	require.Len(t, r.roles, 1)
 }
 
 // spanOf is the history of a role over a span, every 30 seconds.
@@ -130,7 +143,7 @@ func spanOf(t *testing.T, role string, span time.Duration) stream.Replay {
 }
 
 func TestThePastIsWholeWhenTheSamplerOfEachRoleToldAllOfIt(t *testing.T) {
-	on, now := deploymentOf(keyOf(snapshotOf(), "r")), time.Now()
+	on, now := testTarget, time.Now()
 	r := wantedReadings("r", "other")
 	require.False(t, r.whole(on), "nothing is told")
 	r.putPast("a", spanOf(t, "r", replaySpan), now)

@@ -57,7 +57,6 @@ func (l *leader) keepAssigned(ctx context.Context) {
 func (l *leader) reassign() time.Duration {
 	if l.lookAgain() {
 		l.settled = nil
-		l.retain()
 	}
 	members := l.members()
 	l.pool.SetMembers(members)
@@ -75,17 +74,6 @@ func (l *leader) reassign() time.Duration {
 		l.settled = append([]stream.Shard{}, live...)
 	}
 	return again
-}
-
-// retain keeps the readings of the observed roles, and no others.
-func (l *leader) retain() {
-	keys := make(map[observe.RoleKey]bool)
-	for _, roles := range l.observed {
-		for _, role := range roles {
-			keys[role.Key] = true
-		}
-	}
-	l.readings.retain(keys)
 }
 
 // wanted are the observed roles, with the ages of their readings.
