@@ -17,7 +17,7 @@ const (
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
 	// briefBackoff is the bound where a longer wait makes the next try no likelier to succeed: an API server is away, or
-	// somebody else was quicker to write.
+	// somebody else was quicker to write. What the API server refuses for another reason, it goes on to refuse.
 	briefBackoff = 4 * time.Second
 	// slowestFeed is the least part of a scaler's interval between two observations that begin passes: a target that another
 	// scaler observes at a shorter interval (D4) does not make this one plan more often than its policy says.

@@ -1,6 +1,7 @@
 package decider
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -195,6 +199,29 @@ func TestBackoffGrowsStaysBoundedAndDiffers(t *testing.T) {
 			different[wait] = true
 		}
 		require.Greater(t, len(different), 50)
+	}
+}
+
+func TestAPassThatLostToAnotherWriterIsTriedAgainSoonerThanOneThatIsRefused(t *testing.T) {
+	target := schema.GroupResource{Group: "worker.gpustack.ai", Resource: "modeldeployments"}
+	for name, row := range map[string]struct {
+		err   error
+		bound time.Duration
+	}{
+		"somebody else wrote":        {fmt.Errorf("writing: %w", apierrors.NewConflict(target, "md", nil)), briefBackoff},
+		"the object is refused":      {fmt.Errorf("writing: %w", apierrors.NewInvalid(schema.GroupKind{}, "md", nil)), maxBackoff},
+		"the API server is too busy": {apierrors.NewTooManyRequestsError("try later"), maxBackoff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &leader{log: zap.NewNop(), schedule: newSchedule(nil)}
+			defer l.schedule.queue.ShutDown()
+			for range 10 {
+				l.failed(testScaler, row.err)
+			}
+			wait := time.Until(l.schedule.timings[testScaler].retry)
+			require.Greater(t, wait, row.bound/2)
+			require.LessOrEqual(t, wait, 7*row.bound/5)
+		})
 	}
 }
 

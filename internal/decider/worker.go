@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-
-	"gpustack.ai/model-deployment-scaler/internal/kube"
 )
 
 // heartbeatEvery is how often a token goes through the queue of passes, to prove that workers take from it.
@@ -89,7 +88,7 @@ func (l *leader) passSafely(ctx context.Context, name types.NamespacedName) (eve
 // failed plans another try. A lasting failure is told when it begins and then ever more rarely.
 func (l *leader) failed(name types.NamespacedName, err error) {
 	bound := maxBackoff
-	if kube.Outdated(err) {
+	if apierrors.IsConflict(err) {
 		bound = briefBackoff
 	}
 	failures := l.schedule.fail(name, time.Now(), bound)
