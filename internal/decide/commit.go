@@ -130,12 +130,12 @@ func (r *role) decidedBy() string {
 // keepRoles moves this pass's view of the roles into the memory.
 func (p *pass) keepRoles() {
 	roles, predictors := p.state.Roles, p.state.Predictors
-	p.state.Roles, p.state.Predictors = p.room, nil
-	if len(p.room) != len(p.roles) {
+	p.state.Roles, p.state.Predictors = p.spare, nil
+	if len(p.spare) != len(p.roles) {
 		p.state.Roles = make([]RoleState, len(p.roles))
 	}
-	if p.alone {
-		p.room, p.state.Predictors = roles, predictors[:0]
+	if p.rebuilding {
+		p.spare, p.state.Predictors = roles, predictors[:0]
 	}
 	for i, r := range p.roles {
 		p.state.Roles[i] = r.next

@@ -19,11 +19,12 @@ type pass struct {
 	now    time.Time
 	spec   *workerv1.ModelDeploymentScalerSpec
 	target *target.Snapshot
-	state  State       // the memory of the next pass; its slices are this pass's own
-	alone  bool        // so are its histories and demands, which are prolonged in place
-	room   []RoleState // of a pass that is alone: what its next memory is written into
+	state  State // the memory of the next pass; its slices are this pass's own
 	roles  []*role
 	bands  []band
+
+	rebuilding bool        // one pass of many over what was replayed: histories and demands are its own too, and prolonged in place
+	spare      []RoleState // then: the slice that the next memory is written into
 
 	algorithm algorithm
 

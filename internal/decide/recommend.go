@@ -61,7 +61,7 @@ func (p *pass) recommend() {
 		if r.hold != "" || r.blind || r.partial {
 			remembered = max(r.raw, r.Replicas)
 		}
-		if p.alone { // made a history of when all are there
+		if p.rebuilding { // Rebuild thins them all at once
 			r.next.History = append(r.next.History, windows.Recommendation{At: p.now, Replicas: remembered})
 			continue
 		}

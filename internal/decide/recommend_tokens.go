@@ -97,7 +97,7 @@ func (a tokenThroughput) demand(r *role) observe.Value {
 func (a tokenThroughput) remember(p *pass, r *role) {
 	if rate := a.demand(r); rate.Valid {
 		add := remembered
-		if p.alone {
+		if p.rebuilding {
 			add = appended
 		}
 		r.demand.History = add(r.demand.History, windows.Rate{
@@ -128,7 +128,7 @@ func (a tokenThroughput) recommend(p *pass, r *role) recommendation {
 		raw:     replicas(stable.PerSecond.Float64 / capacity),
 		reason:  ReasonTokenThroughput,
 		partial: stable.Partial,
-		young:   !p.alone && !spans(r.demand.History, p.now, a.stable, windows.MaxGap(p.interval())),
+		young:   !p.rebuilding && !spans(r.demand.History, p.now, a.stable, windows.MaxGap(p.interval())),
 	}
 	a.panics(p, r, &rec)
 	a.guardLatency(r, &rec)

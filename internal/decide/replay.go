@@ -17,24 +17,16 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 	if in.Target == nil || known != "" && known != in.Target.UID {
 		return in.State
 	}
-	reels, seen := reelsOf(in.Now, replayed), make(map[string]observe.RoleObservation, len(replayed))
-	times := beats(reels)
-	working := in.State
-	working.Roles = slices.Clone(in.State.Roles)
-	for i := range working.Roles {
-		working.Roles[i].History = make(windows.History, 0, len(times))
-	}
-	working.Predictors = slices.Clone(in.State.Predictors)
-	for i := range working.Predictors {
-		working.Predictors[i].History = slices.Grow(slices.Clone(working.Predictors[i].History), len(times))
-	}
-	p := &pass{in: in, spec: &in.Scaler.Spec, target: in.Target, alone: true}
+	p := &pass{in: in, spec: &in.Scaler.Spec, target: in.Target, rebuilding: true}
 	p.gatherPolicy()
+	tracks, seen := tracksOf(in.Now, replayed), make(map[string]observe.RoleObservation, len(replayed))
+	times := passTimes(tracks)
+	working := toRebuild(in.State, len(times))
 	for _, at := range times {
-		for _, r := range reels {
-			r.show(at, seen)
+		for _, t := range tracks {
+			t.advance(at, seen)
 		}
-		working = p.relive(at, working, seen)
+		working = p.replay(at, working, seen)
 	}
 	rebuilt := in.State
 	rebuilt.Predictors = working.Predictors
@@ -49,8 +41,20 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 	return rebuilt
 }
 
-// relive is the memory after recommending once more, under the same policy, as it was done then.
-func (p *pass) relive(at time.Time, state State, observations map[string]observe.RoleObservation) State {
+// toRebuild is a copy of the memory whose lists are its own, with room for so many passes. Histories begin anew in it.
+func toRebuild(s State, passes int) State {
+	s.Roles, s.Predictors = slices.Clone(s.Roles), slices.Clone(s.Predictors)
+	for i := range s.Roles {
+		s.Roles[i].History = make(windows.History, 0, passes)
+	}
+	for i := range s.Predictors {
+		s.Predictors[i].History = slices.Grow(slices.Clone(s.Predictors[i].History), passes)
+	}
+	return s
+}
+
+// replay is the memory after recommending once more, under the same policy, as it was done then.
+func (p *pass) replay(at time.Time, state State, observations map[string]observe.RoleObservation) State {
 	p.now, p.state = at, state
 	p.in.Now, p.in.State, p.in.Observations = at, state, observations
 	p.gatherRoles()
@@ -65,44 +69,44 @@ func (p *pass) relive(at time.Time, state State, observations map[string]observe
 	return p.state
 }
 
-// reel is what was replayed of one role, oldest first.
-type reel struct {
-	role  string
-	made  []time.Time
-	list  []observe.RoleObservation
-	shown int // how many have been
+// track is what was replayed of one role, oldest first.
+type track struct {
+	role   string
+	made   []time.Time
+	list   []observe.RoleObservation
+	played int // how many have been
 }
 
-// reelsOf is in the order of the roles' names: nothing may depend on that of a map.
-func reelsOf(now time.Time, replayed map[string][]observe.RoleObservation) []*reel {
-	reels := make([]*reel, 0, len(replayed))
+// tracksOf is in the order of the roles' names: nothing may depend on that of a map.
+func tracksOf(now time.Time, replayed map[string][]observe.RoleObservation) []*track {
+	tracks := make([]*track, 0, len(replayed))
 	for _, role := range slices.Sorted(maps.Keys(replayed)) {
-		r := &reel{role: role, list: replayed[role], made: make([]time.Time, len(replayed[role]))}
-		for i := range r.list {
-			r.made[i] = now.Add(-max(0, r.list[i].Age))
+		t := &track{role: role, list: replayed[role], made: make([]time.Time, len(replayed[role]))}
+		for i := range t.list {
+			t.made[i] = now.Add(-max(0, t.list[i].Age))
 		}
-		reels = append(reels, r)
+		tracks = append(tracks, t)
 	}
-	return reels
+	return tracks
 }
 
-// show puts the role's latest observation at a time in, with its age then. Times only grow from call to call.
-func (r *reel) show(at time.Time, into map[string]observe.RoleObservation) {
-	for r.shown < len(r.list) && !r.made[r.shown].After(at) {
-		r.shown++
+// advance puts the role's latest observation at a time in, with its age then. Times only grow from call to call.
+func (t *track) advance(at time.Time, into map[string]observe.RoleObservation) {
+	for t.played < len(t.list) && !t.made[t.played].After(at) {
+		t.played++
 	}
-	if r.shown > 0 {
-		o := r.list[r.shown-1]
-		o.Age, o.Replayed = at.Sub(r.made[r.shown-1]), false
-		into[r.role] = o
+	if t.played > 0 {
+		o := t.list[t.played-1]
+		o.Age, o.Replayed = at.Sub(t.made[t.played-1]), false
+		into[t.role] = o
 	}
 }
 
-// beats are the times of the passes: those of the role that was observed most often.
-func beats(reels []*reel) (times []time.Time) {
-	for _, r := range reels {
-		if len(r.made) > len(times) || len(r.made) == len(times) && slices.CompareFunc(r.made, times, time.Time.Compare) < 0 {
-			times = r.made
+// passTimes are those of the role that was observed most often.
+func passTimes(tracks []*track) (times []time.Time) {
+	for _, t := range tracks {
+		if len(t.made) > len(times) || len(t.made) == len(times) && slices.CompareFunc(t.made, times, time.Time.Compare) < 0 {
+			times = t.made
 		}
 	}
 	return times

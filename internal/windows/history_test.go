@@ -73,8 +73,9 @@ func TestHistoryIgnoresLateEntriesAndReplacesARepeatedOne(t *testing.T) {
 }
 
 func TestStoredHistoryIsSortedAndNeverFromTheFuture(t *testing.T) {
-	h := HistoryOf(at(60), []Recommendation{{at(60), 3}, {at(0), 1}, {at(61), 9}, {at(30), 2}})
-	require.Equal(t, History{{at(0), 1}, {at(30), 2}, {at(60), 3}}, h)
+	h := HistoryOf(at(60), []Recommendation{{at(60), 3}, {at(0), 1}, {at(30), 7}, {at(61), 9}, {at(30), 2}})
+	require.Equal(t, History{{at(0), 1}, {at(30), 2}, {at(60), 3}}, h, "the later of two of the same time counts")
+	require.Empty(t, HistoryOf(at(60), []Recommendation{{at(61), 9}}))
 }
 
 // The longest window must be spanned at the shortest interval with 256 entries (D25).
