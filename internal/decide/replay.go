@@ -35,8 +35,9 @@ func Rebuild(in Input, replayed map[string][]observe.RoleObservation) State {
 		r := &rebuilt.Roles[i]
 		if stored := in.State.role(r.Name); stored != nil {
 			r.Current, r.Ready = stored.Current, stored.Ready
-			r.History = windows.HistoryOf(in.Now, slices.Concat(stored.History, r.History))
+			r.History = slices.Concat(stored.History, r.History)
 		}
+		r.History = windows.HistoryOf(in.Now, r.History)
 	}
 	return rebuilt
 }

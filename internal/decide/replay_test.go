@@ -81,6 +81,16 @@ func TestReplayKeepsWhatTheStatusRemembers(t *testing.T) {
 	require.Equal(t, int32(4), highest, "a replay never lets a count shrink earlier")
 }
 
+func TestReplayMakesTheSameHistoryOfARoleThatTheStatusDoesNotKnow(t *testing.T) {
+	s := tokens(observe.Server, 4, 150)
+	s.State.Roles[0].History = nil
+	replay := map[string][]observe.RoleObservation{"server": replayOf(200, func(int, *observe.RoleObservation) {})}
+	known := Rebuild(s.Input, replay).Roles[0].History
+	require.Len(t, known, 121, "half an hour of it")
+	s.State.Roles = nil
+	require.Equal(t, known, Rebuild(s.Input, replay).Roles[0].History)
+}
+
 func TestReplayOfAnotherTargetIsIgnored(t *testing.T) {
 	s := tokens(observe.Server, 4, 150)
 	replay := map[string][]observe.RoleObservation{"server": replayOf(3, func(int, *observe.RoleObservation) {})}
