@@ -7,13 +7,6 @@ import (
 	"gpustack.ai/model-deployment-scaler/internal/observe"
 )
 
-// Bounds of an Average: the longest window of the token algorithms (spec "Token throughput"), and the size of what is stored
-// of it (spec "Predictor state").
-const (
-	averageSpan  = 600 * time.Second
-	averageLimit = 256
-)
-
 // Rate is one pass's rate of a role.
 type Rate struct {
 	// At is the time of the pass.
@@ -26,8 +19,7 @@ type Rate struct {
 	Partial bool
 }
 
-// Average holds the recent rates of one role, oldest first. It is a value: Add returns a new one. A pass without a rate is
-// not added: a gap is not a zero (D13).
+// Average holds the recent rates of one role, oldest first. A pass without a rate is not in it: a gap is not a zero (D13).
 type Average []Rate
 
 // Mean is the time-weighted mean over a window.
@@ -38,19 +30,6 @@ type Mean struct {
 	Partial bool
 	// Covered is how much of the window the rates stand for.
 	Covered time.Duration
-}
-
-// Add appends a rate and forgets those that no window reaches. One that is not after the newest is ignored.
-func (a Average) Add(r Rate) Average {
-	if n := len(a); n > 0 && !r.At.After(a[n-1].At) {
-		return a
-	}
-	first := max(0, len(a)+1-averageLimit)
-	for first < len(a) && r.At.Sub(a[first].At) >= averageSpan {
-		first++
-	}
-	next := make(Average, 0, len(a)-first+1)
-	return append(append(next, a[first:]...), r)
 }
 
 // Reaches says whether a rate falls into (now-window, now]: whether Over is known.
