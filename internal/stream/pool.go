@@ -26,9 +26,10 @@ type PoolOptions struct {
 	// ReplaySpan is how far back a new session replays (D55); 0: no replay.
 	ReplaySpan time.Duration
 	// OnObservation takes an observation of a shard over, with its arrival on the monotonic clock: its age now is
-	// o.Age + time.Since(at) (D12). A session hands over the latest of each role, then its replay, and what is new as it comes. A
-	// shard that drains goes on until its roles have moved. It is called from the session's goroutine, of several sessions at once, and
-	// must never block: while it does, the shard's observations queue up at the sampler and replace each other.
+	// o.Age + time.Since(at) (D12). A session hands over the latest of each role, then its replay, and what is new as it comes,
+	// also in between. A shard that drains goes on until its roles have moved. It is called from the session's goroutine, of
+	// several sessions at once, and must never block: while it does, the shard's observations queue up at the sampler and
+	// replace each other.
 	OnObservation func(shard string, o observe.RoleObservation, at time.Time)
 	// OnReplay takes the history of a role over, as OnObservation does. What ReplaySpan is not 0 for needs it.
 	OnReplay func(shard string, r Replay, at time.Time)

@@ -36,9 +36,10 @@ const (
 // SamplerService is served by every sampler.
 type SamplerServiceClient interface {
 	// Session is opened by the leading decider, one to each sampler. The decider sends Hello first, then assignments; the
-	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, with observations as
-	// they are made, and Draining before it stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
-	// one ends the older session with ABORTED. Only the decider's certificate identity may call it.
+	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, and Draining before
+	// it stops. Observations are sent as they are made, also between the parts of a replay. A Hello whose epoch is older than one
+	// already seen of the same Lease is refused with FAILED_PRECONDITION; a newer one ends the older session with ABORTED. Only
+	// the decider's certificate identity may call it.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 	// Watch shows the observations of this sampler's shard to listed client certificates: the latest of each role, then every
 	// new one. A reader that is too slow loses its oldest updates.
@@ -92,9 +93,10 @@ type SamplerService_WatchClient = grpc.ServerStreamingClient[SamplerServiceWatch
 // SamplerService is served by every sampler.
 type SamplerServiceServer interface {
 	// Session is opened by the leading decider, one to each sampler. The decider sends Hello first, then assignments; the
-	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, with observations as
-	// they are made, and Draining before it stops. A Hello whose epoch is older than one already seen of the same Lease is refused with FAILED_PRECONDITION; a newer
-	// one ends the older session with ABORTED. Only the decider's certificate identity may call it.
+	// sampler answers Ready, then the latest observation of each role, then the replay that was asked for, and Draining before
+	// it stops. Observations are sent as they are made, also between the parts of a replay. A Hello whose epoch is older than one
+	// already seen of the same Lease is refused with FAILED_PRECONDITION; a newer one ends the older session with ABORTED. Only
+	// the decider's certificate identity may call it.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	// Watch shows the observations of this sampler's shard to listed client certificates: the latest of each role, then every
 	// new one. A reader that is too slow loses its oldest updates.
