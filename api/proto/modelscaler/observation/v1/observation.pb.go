@@ -920,7 +920,7 @@ type SessionResponse_ReplayComplete struct {
 }
 
 type SessionResponse_Replay struct {
-	// History of one role; all of it comes before the first observation.
+	// History of one role, oldest first, without the latest observation.
 	Replay *RoleReplay `protobuf:"bytes,5,opt,name=replay,proto3,oneof"`
 }
 
