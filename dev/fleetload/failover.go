@@ -37,7 +37,7 @@ func (m *measured) measureFailover(ctx context.Context, o options, kubeconfig st
 		m.failover.rss = max(m.failover.rss, all.Gauge("process_resident_memory_bytes"))
 		m.failover.first = measure.Quantile(now, all, takeover, 1/float64(o.scalers))
 		m.failover.p50, m.failover.p99 = measure.Quantile(now, all, takeover, 0.5), measure.Quantile(now, all, takeover, 0.99)
-		return all.Counter(passesTotal) >= float64(o.scalers)
+		return all.Count(takeover) >= o.scalers
 	})
 }
 
@@ -56,4 +56,5 @@ func (f failover) within(seconds float64) time.Duration {
 	return f.led + time.Duration(seconds*float64(time.Second))
 }
 
+// takeover counts the first plan of each scaler. Passes would count those again that are planned while others still wait.
 const takeover = "mds_decider_takeover_seconds"

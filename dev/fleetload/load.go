@@ -119,7 +119,7 @@ func measureFleet(ctx context.Context, o options, kubeconfig string, samplers []
 	m = &measured{}
 	err = d.await(ctx, "every scaler was planned", patience, pollEvery, func(now measure.Metrics) bool {
 		m.takeoverRSS = max(m.takeoverRSS, now.Gauge("process_resident_memory_bytes"))
-		return now.Counter(passesTotal) >= float64(o.scalers)
+		return now.Count(takeover) >= o.scalers
 	})
 	if err != nil {
 		return nil, err

@@ -45,6 +45,8 @@ func TestMetricsAreReadAndCountedFromOneTimeToTheNext(t *testing.T) {
 	require.InDelta(t, 3, after.Gauge("level"), 0)
 	require.InDelta(t, 7, after.Counter("done_total"), 0)
 	require.Equal(t, map[string]float64{"a": 3, "b": 4}, after.By("done_total", "kind"))
+	require.Equal(t, 101, after.Count("took_seconds"))
+	require.Zero(t, after.Count("nothing"))
 	require.InDelta(t, 1, Quantile(before, after, "took_seconds", 0.98), 0)
 	require.InDelta(t, 2, Quantile(before, after, "took_seconds", 0.99), 0)
 	require.True(t, math.IsInf(Quantile(before, after, "took_seconds", 0.999), 1), "over the last boundary")

@@ -66,6 +66,9 @@ func (m Metrics) By(name, label string) map[string]float64 {
 	return sums
 }
 
+// Count is how often a histogram has observed something; 0 when there is none.
+func (m Metrics) Count(name string) int { return int(histogram(m, name).GetSampleCount()) }
+
 // Quantile is the smallest bucket boundary that covers the fraction q of what a histogram has observed from before to after;
 // zero when that is nothing.
 func Quantile(before, after Metrics, name string, q float64) float64 {
