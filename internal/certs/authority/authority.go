@@ -50,9 +50,12 @@ func Parse(cert, key []byte) (*Authority, error) {
 	return &Authority{cert: pair.Leaf, key: pair.PrivateKey, PEM: encode("CERTIFICATE", pair.Leaf.Raw), KeyPEM: key}, nil
 }
 
-// Leaf makes a certificate for the DNS names and addresses, of which the first is its subject too. It is no longer valid than
-// the authority. It returns PEM.
+// Leaf makes a certificate for the DNS names and addresses, of which the first is its subject too. It is valid while
+// the authority is, at most. It returns PEM.
 func (a *Authority) Leaf(names []string, valid Validity, usage ...x509.ExtKeyUsage) (cert, key []byte, err error) {
+	if valid.From.Before(a.cert.NotBefore) {
+		valid.From = a.cert.NotBefore
+	}
 	if valid.Until.After(a.cert.NotAfter) {
 		valid.Until = a.cert.NotAfter
 	}

@@ -70,14 +70,22 @@ func (k Kept) Renew(now time.Time, purposes []Purpose, reach Reach) (Kept, error
 		return k, errors.New("renewing certificates: there is no name, or no use, to make one for")
 	}
 	trusted := usable(parseAll(k.Authorities), now)
-	signer, err := k.signer(trusted)
-	if err != nil || due(signer.cert, now) || now.Before(signer.cert.NotBefore) {
-		if signer, err = New("authority of "+purposes[0].Names[0], Validity{now.Add(-skew), now.Add(authorityLife)}); err != nil {
-			return k, err
+	if signer, err := k.signer(trusted, now); err == nil {
+		if next, err := k.signedBy(signer, k.few(trusted), now, purposes, reach); err == nil {
+			return next, nil
 		}
-		trusted, reach = slices.Insert(trusted, 0, signer.cert), Unknown
 	}
-	next := Kept{AuthorityKey: signer.KeyPEM, Leaves: make([]Leaf, len(purposes))}
+	signer, err := New("authority of "+purposes[0].Names[0], Validity{now.Add(-skew), now.Add(authorityLife)})
+	if err != nil {
+		return k, err
+	}
+	return k.signedBy(signer, k.few(slices.Insert(trusted, 0, signer.cert)), now, purposes, Unknown)
+}
+
+// signedBy the newest of those to be trusted. An error says that it cannot sign for a purpose: an authority that somebody else
+// has made may be restricted to other names or uses.
+func (k Kept) signedBy(signer *Authority, trusted []*x509.Certificate, now time.Time, purposes []Purpose, reach Reach) (next Kept, err error) {
+	next = Kept{AuthorityKey: signer.KeyPEM, Leaves: make([]Leaf, len(purposes))}
 	copy(next.Leaves, k.Leaves)
 	for i, p := range purposes {
 		if next.Leaves[i].stays(now, p, trusted, reach) {
@@ -110,17 +118,19 @@ func Signed(bundle []byte, leaf *x509.Certificate) bool {
 	return len(trusted) > 0 && leaf.CheckSignatureFrom(trusted[0]) == nil
 }
 
-// signer is the newest authority; an error when there is none, or not its key.
-func (k Kept) signer(trusted []*x509.Certificate) (*Authority, error) {
-	if len(trusted) == 0 {
-		return nil, errors.New("reading an authority: there is none")
+// signer is the newest authority; an error when there is none, not its key, or another one is due.
+func (k Kept) signer(trusted []*x509.Certificate, now time.Time) (*Authority, error) {
+	if len(trusted) == 0 || due(trusted[0], now) || now.Before(trusted[0].NotBefore) {
+		return nil, errors.New("reading an authority: there is none that may sign now")
 	}
 	return Parse(bundle(trusted[:1]), k.AuthorityKey)
 }
 
 func (a *Authority) renewed(p Purpose, now time.Time) (l Leaf, err error) {
-	l.Cert, l.Key, err = a.Leaf(p.Names, Validity{now.Add(-skew), now.Add(leafLife)}, p.Usage...)
-	return l, err
+	if l.Cert, l.Key, err = a.Leaf(p.Names, Validity{now.Add(-skew), now.Add(leafLife)}, p.Usage...); err != nil {
+		return l, err
+	}
+	return l, p.Verify(a.PEM, l.Cert, now)
 }
 
 // stays says whether a leaf can be served, and should be.
@@ -161,18 +171,7 @@ func (p Purpose) verify(leaf *x509.Certificate, trusted []*x509.Certificate, now
 	return nil
 }
 
-func usable(authorities []*x509.Certificate, now time.Time) []*x509.Certificate {
-	return slices.DeleteFunc(authorities, func(c *x509.Certificate) bool { return !c.IsCA || now.After(c.NotAfter) })
-}
-
 // due says whether two thirds of the life have passed.
 func due(cert *x509.Certificate, now time.Time) bool {
 	return now.After(cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3))
-}
-
-func bundle(certs []*x509.Certificate) (out []byte) {
-	for _, cert := range certs {
-		out = append(out, encode("CERTIFICATE", cert.Raw)...)
-	}
-	return out
 }
