@@ -232,3 +232,25 @@ func TestAMetricTellsWhenTheCertificateEnds(t *testing.T) {
 	require.NoError(t, s.Use(cert, key, nil))
 	require.InDelta(t, s.NotAfter().Unix(), testutil.ToFloat64(s.Expiry("end")), 0)
 }
+
+// A client may keep the session of an earlier connection, and with it the certificate that it showed then.
+func TestAResumedSessionIsOfAnAuthorityThatIsTrustedStill(t *testing.T) {
+	before, after := authority(t), authority(t)
+	cert, key, err := before.Leaf(serverName)
+	require.NoError(t, err)
+	server := Empty(zap.NewNop())
+	require.NoError(t, server.Use(cert, key, slices.Concat(after.PEM, before.PEM)))
+	url := serve(t, server.Server(AllowNames(clientName)))
+	client, _ := leaf(t, before, clientName)
+	resumed := false
+	config := client.Client(serverName)
+	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	verify := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error { resumed = state.DidResume; return verify(state) }
+	require.NoError(t, get(url, config))
+	require.NoError(t, get(url, config))
+	require.True(t, resumed)
+	require.NoError(t, server.Use(cert, key, after.PEM))
+	require.Error(t, get(url, config), "its certificate is of an authority that is gone")
+	require.False(t, resumed)
+}
