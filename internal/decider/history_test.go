@@ -65,6 +65,18 @@ func TestHistoryIsThereAgainForMemoryThatBeginsAnew(t *testing.T) {
 	require.Empty(t, l.readings.past)
 }
 
+// takingOver is a leader that has heard no sampler yet, whose only scaler is due.
+func takingOver(t *testing.T) *handLeader {
+	t.Helper()
+	w := newWorld(t)
+	w.scale("s", workerv1.ModeShadow)
+	l := w.handLeader("s")
+	t.Cleanup(l.schedule.queue.ShutDown)
+	l.gathered = make(chan struct{})
+	l.schedule.force(l.name)
+	return l
+}
+
 // works takes a scaler from the queue, as a worker does; false when none is there.
 func (l *handLeader) works() bool {
 	return l.schedule.queue.Len() > 0 && l.next(l.w.t.Context())
@@ -75,12 +87,7 @@ func (l *handLeader) passes() int {
 }
 
 func TestANewLeaderPlansWhatItHasHeardAllOfWhileSamplersStillReplay(t *testing.T) {
-	w := newWorld(t)
-	w.scale("s", workerv1.ModeShadow)
-	l := w.handLeader("s")
-	defer l.schedule.queue.ShutDown()
-	l.gathered = make(chan struct{})
-	l.schedule.force(l.name)
+	l := takingOver(t)
 	require.True(t, l.works())
 	require.Zero(t, l.passes(), "nothing was heard")
 	l.replayed()
@@ -96,12 +103,7 @@ func TestANewLeaderPlansWhatItHasHeardAllOfWhileSamplersStillReplay(t *testing.T
 }
 
 func TestAScalerWithoutAPastIsPlannedWhenAllSamplersAreHeard(t *testing.T) {
-	w := newWorld(t)
-	w.scale("s", workerv1.ModeShadow)
-	l := w.handLeader("s")
-	defer l.schedule.queue.ShutDown()
-	l.gathered = make(chan struct{})
-	l.schedule.force(l.name)
+	l := takingOver(t)
 	require.True(t, l.works())
 	require.Zero(t, l.passes())
 	close(l.gathered)
