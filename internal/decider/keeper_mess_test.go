@@ -125,3 +125,50 @@ func TestWritesThatFailAreMadeGood(t *testing.T) {
 	server.writes.Store(0)
 	k.exchangeAgain(follows)
 }
+
+// late holds one write back until it is let go.
+type late struct {
+	http.RoundTripper
+	name    string
+	held    atomic.Bool
+	arrived chan struct{}
+	release chan struct{}
+}
+
+func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, l.name) && l.held.CompareAndSwap(false, true) {
+		close(l.arrived)
+		select {
+		case <-l.release:
+		case <-r.Context().Done():
+		}
+	}
+	return l.RoundTripper.RoundTrip(r)
+}
+
+// A leader may be paused at any moment, and go on when another has led since.
+func TestAWriteThatComesLateChangesNothing(t *testing.T) {
+	for _, name := range []string{authoritySecret, deciderSecret, samplerSecret} {
+		t.Run(name, func(t *testing.T) {
+			k := newHurried(t)
+			server := &late{name: name, arrived: make(chan struct{}), release: make(chan struct{})}
+			config := testcluster.Get(t).Config(t)
+			config.Wrap(func(next http.RoundTripper) http.RoundTripper { server.RoundTripper = next; return server })
+			quick := k.client
+			var err error
+			k.client, err = dynamic.NewForConfig(config)
+			require.NoError(t, err)
+			paused := k.lead()
+			<-server.arrived
+			k.client = quick
+			k.lead()
+			follows := k.copy()
+			k.eventually("all agree", func() bool { return k.agreed(1, follows) })
+			kept := func() [][]byte { return [][]byte{k.secret(authoritySecret)["ca.crt"], k.secret(deciderSecret)["tls.crt"], k.secret(samplerSecret)["tls.crt"]} }
+			before := kept()
+			close(server.release)
+			k.eventually("who was paused agrees, too", func() bool { return paused.Err() == nil })
+			require.Equal(t, before, kept())
+		})
+	}
+}

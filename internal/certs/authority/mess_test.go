@@ -127,3 +127,14 @@ func TestWhateverIsFoundWhatIsKeptThenCanBeServed(t *testing.T) {
 		require.True(t, kept.Equal(renew(t, kept, now, Unknown)), "once is enough")
 	})
 }
+
+func FuzzWhatIsFound(f *testing.F) {
+	good := renew(f, Kept{}, start, Unknown)
+	f.Add(good.Authorities, good.AuthorityKey, good.Leaves[0].Cert, good.Leaves[0].Key)
+	f.Add(bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\n"), 100), good.AuthorityKey, good.Leaves[0].Cert, []byte(nil))
+	f.Add(bytes.Repeat([]byte("-----BEGIN -----"), 100), bytes.Repeat([]byte("-----BEGIN X-----\nA: b\n"), 100), []byte("\x00"), []byte("-----"))
+	f.Fuzz(func(t *testing.T, authorities, key, cert, certKey []byte) {
+		kept := renew(t, Kept{authorities, key, []Leaf{{cert, certKey}}}, start, Known)
+		require.True(t, kept.Equal(renew(t, kept, start, Unknown)), "once is enough")
+	})
+}
