@@ -164,7 +164,9 @@ func TestAWriteThatComesLateChangesNothing(t *testing.T) {
 			k.lead()
 			follows := k.copy()
 			k.eventually("all agree", func() bool { return k.agreed(1, follows) })
-			kept := func() [][]byte { return [][]byte{k.secret(authoritySecret)["ca.crt"], k.secret(deciderSecret)["tls.crt"], k.secret(samplerSecret)["tls.crt"]} }
+			kept := func() [][]byte {
+				return [][]byte{k.secret(authoritySecret)["ca.crt"], k.secret(deciderSecret)["tls.crt"], k.secret(samplerSecret)["tls.crt"]}
+			}
 			before := kept()
 			close(server.release)
 			k.eventually("who was paused agrees, too", func() bool { return paused.Err() == nil })
