@@ -127,6 +127,7 @@ func TestARenderedDeploymentRunsAsItWouldInACluster(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(runCtx, []*appsv1.Deployment{deployment()}, []*corev1.Service{svc}) }()
 	t.Cleanup(stop)
+	t.Cleanup(func() { show(t, r, ended) })
 
 	eventually(t, "both replicas become ready in the API too", func() bool {
 		pods, err := client.CoreV1().Pods("runner").List(ctx, metav1.ListOptions{LabelSelector: "app=program"})
@@ -237,6 +238,22 @@ func requireWhoami(t *testing.T, kubeconfig, user string) {
 	require.NoError(t, err)
 	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().Secrets("runner").List(t.Context(), metav1.ListOptions{})
 	require.ErrorContains(t, err, `User "`+user+`" cannot list`)
+}
+
+// show tells what the programs said, and why the runner ended, when the test failed.
+func show(t *testing.T, r *Runner, ended <-chan error) {
+	if !t.Failed() {
+		return
+	}
+	select {
+	case err := <-ended:
+		t.Log("the runner ended:", err)
+	default:
+	}
+	for _, p := range r.Pods(nil) {
+		log, err := os.ReadFile(p.LogFile)
+		t.Logf("%+v: %s (%v)", p, log, err)
+	}
 }
 
 func ready(p corev1.Pod) bool {
