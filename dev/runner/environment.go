@@ -23,7 +23,7 @@ func (p *pod) environment(ctx context.Context) ([]string, error) {
 		}
 		env = append(env, e.Name+"="+p.localPaths(expand(value, env)))
 	}
-	if err := p.writeVolumes(ctx); err != nil {
+	if err := p.mount(ctx); err != nil {
 		return nil, err
 	}
 	if !automounts(p.object) {

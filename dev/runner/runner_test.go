@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
@@ -198,6 +199,30 @@ func TestAProgramThatDoesNotEndWithinItsGracePeriodIsAFailure(t *testing.T) {
 	eventually(t, "it runs", func() bool { info, err := log.Stat(); return err == nil && info.Size() > 0 })
 	stop()
 	require.ErrorContains(t, <-ended, "did not end within 1s and was killed")
+}
+
+func TestAPodWaitsForWhatItMounts(t *testing.T) {
+	cluster := testcluster.Get(t)
+	client := kubernetes.NewForConfigOrDie(cluster.Config(t))
+	create(t, client, "waiting")
+	require.NoError(t, client.CoreV1().Secrets("waiting").Delete(t.Context(), "s", metav1.DeleteOptions{}))
+	r, err := New(Options{Config: cluster.Config(t), Dir: t.TempDir()})
+	require.NoError(t, err)
+	d := deployment()
+	p := &pod{runner: r, object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "waiting"}, Spec: d.Spec.Template.Spec}}
+	require.True(t, apierrors.IsNotFound(p.writeVolumes(t.Context())))
+	mounted := make(chan error, 1)
+	go func() { mounted <- p.mount(t.Context()) }()
+	_, err = client.CoreV1().Secrets("waiting").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"key": "late"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, <-mounted)
+	content, err := os.ReadFile(filepath.Join(p.dir(), "volumes", "s", "key"))
+	require.NoError(t, err)
+	require.Equal(t, "late", string(content))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, p.mount(ctx), context.Canceled)
 }
 
 func TestADeploymentThatCannotRunEndsAllOthers(t *testing.T) {

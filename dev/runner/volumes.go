@@ -12,6 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -27,6 +28,13 @@ const (
 // keepVolumes brings changes of Secrets and ConfigMaps to the files until ctx ends. A failed reading is tried again.
 func (p *pod) keepVolumes(ctx context.Context) error {
 	return every(ctx, volumePeriod, func() { _ = p.writeVolumes(ctx) })
+}
+
+// mount writes the volumes, and waits for what is not there yet as a kubelet does: the ConfigMap with the API server's authority
+// comes a moment after its namespace.
+func (p *pod) mount(ctx context.Context) (err error) {
+	waited := until(ctx, func() bool { err = p.writeVolumes(ctx); return !apierrors.IsNotFound(err) })
+	return errors.Join(waited, err)
 }
 
 // writeVolumes writes what the Pod mounts below its folder.
