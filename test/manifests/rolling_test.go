@@ -152,14 +152,18 @@ func (s *site) touch() {
 
 // serving says whether both copies serve this certificate.
 func (s *site) serving(cert []byte) bool {
+	s.Helper()
 	block, _ := pem.Decode(cert)
 	for _, p := range s.runner.Pods(nil) {
-		connection, err := tls.Dial("tcp", p.IP+":8443", &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			return false
-		}
-		served := connection.ConnectionState().PeerCertificates[0].Raw
-		_ = connection.Close()
+		var served []byte
+		s.eventually(p.Name+" answers", func() bool {
+			connection, err := tls.Dial("tcp", p.IP+":8443", &tls.Config{InsecureSkipVerify: true})
+			if err != nil {
+				return false
+			}
+			served = connection.ConnectionState().PeerCertificates[0].Raw
+			return connection.Close() == nil
+		})
 		if string(served) != string(block.Bytes) {
 			return false
 		}
