@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	firstRetry   = 500 * time.Millisecond
-	longestRetry = 10 * time.Second
+	firstRetry = 500 * time.Millisecond
+	// longestRetry is short: a fail-over takes 15 s, and what the next leader does first is what one wants to see.
+	longestRetry = 2 * time.Second
 	refreshEvery = 500 * time.Millisecond
 )
 
@@ -54,7 +55,7 @@ func (f *follower) run(ctx context.Context) error {
 		if complete {
 			failures = 0
 		}
-		delay := wait.Jitter(min(longestRetry, firstRetry<<min(failures, 5)), 0.5)
+		delay := wait.Jitter(min(longestRetry, firstRetry<<min(failures, 2)), 0.5)
 		f.show.note(fmt.Sprintf("%s; watching again in %.1fs", status.Convert(err).Message(), delay.Seconds()))
 		if err := f.show.refresh(); err != nil {
 			return err
