@@ -40,10 +40,10 @@ test: ## Run everything: checks, unit tests with -race, devcluster's tests and t
 	@echo "All of it:"
 	@$(TOOLS)/gotestsum --format none --raw-command -- cat $(BIN)/devcluster.json $(BIN)/test.json
 
-# What takes longest goes first; most of it waits, so there may be one more at a time than cores. Vetting is the linter's.
+# What takes longest goes first; most of it waits, so there may be one more at a time than cores. Vetting is the linter's, and nobody debugs these binaries.
 .PHONY: test-module
 test-module: build $(TOOLS)/gotestsum
-	@CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -vet=off \
+	@CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -vet=off -ldflags=-w \
 		-p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./internal/decide ./test/manifests ./internal/decider ./test/ownership ./dev/fleet ./internal/kube ./internal/webhook ./...
 
 # With the flags of the build, so that Kubernetes is compiled once; ./... would vet more than ours.
