@@ -21,7 +21,7 @@ import (
 
 const (
 	// volumePeriod is how soon a changed Secret or ConfigMap reaches the files, where a kubelet takes a minute.
-	volumePeriod = 2 * time.Second
+	volumePeriod = time.Second
 	tokenSeconds = 24 * 3600
 )
 

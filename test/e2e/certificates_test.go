@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// certificateSettle is more than it takes here until a sampler has read a changed Secret: two seconds to the files, two more
-	// until the program looks at them.
+	// certificateSettle is twice what it takes here until a sampler has read a changed Secret: a second to the files, two more until
+	// the program looks at them.
 	certificateSettle = 6 * time.Second
 	watchedModels     = 12
 )
@@ -63,9 +63,8 @@ func TestCertificatesAreExchangedUnderLoad(t *testing.T) {
 	require.Empty(t, seen.unusable)
 	require.Greater(t, met.accepted, 20)
 	require.Empty(t, met.refused)
-	for _, p := range s.Runner.Pods(nil) {
-		require.True(t, p.Ready, p.Name)
-		require.Zero(t, p.Restarts, p.Name)
+	for _, component := range harness.Components {
+		s.unharmed(component)
 	}
 }
 

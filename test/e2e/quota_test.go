@@ -42,10 +42,9 @@ spec:
 	})
 	s.reports("chat", workerv1.ConditionBlocked, metav1.ConditionTrue, workerv1.ReasonResourceExhausted)
 	s.eventually("it is taken back", func() bool { return s.replicas("chat") == before })
+	decisions := record.orderly(1, 5, 4) // it is tried again in a minute
 	s.event("chat", kube.EventRolledBack)
 	s.eventually("and that is on record", func() bool { return s.scaler("chat").Status.Exhaustion != nil }) // written after the event
-
-	decisions := record.orderly(1, 5, 4)
 	require.Equal(t, fence.CommitUp, decisions[0].Kind)
 	require.Equal(t, fence.CommitRollback, decisions[len(decisions)-1].Kind)
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	workerv1 "gpustack.ai/model-deployment-scaler/api/worker/v1"
 	"gpustack.ai/model-deployment-scaler/dev/harness"
+	"gpustack.ai/model-deployment-scaler/dev/runner"
 	"gpustack.ai/model-deployment-scaler/internal/sim"
 )
 
@@ -35,13 +37,21 @@ func TestARolloutOfDecidersHandsOverInOrder(t *testing.T) {
 	t.Logf("nobody led for %s", gap.Round(time.Millisecond))
 	require.Less(t, gap, time.Duration(*before.Spec.LeaseDurationSeconds)*time.Second, "the Lease is given back, not waited out")
 	require.Equal(t, *before.Spec.LeaseTransitions+1, *s.lease().Spec.LeaseTransitions, "leadership moves once")
-	for _, p := range s.Pods("decider") {
-		require.True(t, p.Ready)
-		require.Zero(t, p.Restarts)
-	}
+	s.unharmed("decider")
 	s.eventually("the ramp goes on to its end", func() bool { return s.replicas("chat") == 3 })
 	require.Equal(t, term, s.bound("chat", "chat"), "the binding outlives the rollout")
 	record.orderly(1, 5, 1)
+}
+
+// unharmed requires that no program of a component was started again, and waits until all are ready.
+func (s *stage) unharmed(component string) {
+	s.t.Helper()
+	s.eventually("every "+component+" is ready", func() bool {
+		return !slices.ContainsFunc(s.Pods(component), func(p runner.Pod) bool { return !p.Ready })
+	})
+	for _, p := range s.Pods(component) {
+		require.Zero(s.t, p.Restarts, p.Name)
+	}
 }
 
 func (s *stage) lease() *coordinationv1.Lease {
@@ -70,6 +80,9 @@ func (s *stage) vacancy() func() time.Duration {
 			case !held && since.IsZero():
 				since = time.Now()
 			}
+		}
+		if !since.IsZero() { // that somebody holds it was not told yet
+			total += time.Since(since)
 		}
 		vacant <- total
 	}()
