@@ -44,6 +44,7 @@ func (e fatalError) Unwrap() error { return e.error }
 
 // run watches until ctx ends, and returns nil then; or until the decider refuses.
 func (f *follower) run(ctx context.Context) error {
+	told := "" // what has been told of this outage last
 	for failures := 0; ; failures++ {
 		complete, err := f.watch(ctx)
 		if ctx.Err() != nil {
@@ -53,17 +54,19 @@ func (f *follower) run(ctx context.Context) error {
 			return fmt.Errorf("watching: %w", err)
 		}
 		if complete {
-			failures = 0
+			failures, told = 0, ""
 		}
-		delay := wait.Jitter(min(longestRetry, firstRetry<<min(failures, 2)), 0.5)
-		f.show.note(fmt.Sprintf("%s; watching again in %.1fs", status.Convert(err).Message(), delay.Seconds()))
+		if cause := status.Convert(err).Message(); cause != told {
+			f.show.note(cause + "; watching again as soon as there is an answer")
+			told = cause
+		}
 		if err := f.show.refresh(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.wait(delay):
+		case <-f.wait(wait.Jitter(min(longestRetry, firstRetry<<min(failures, 2)), 0.5)):
 		}
 	}
 }

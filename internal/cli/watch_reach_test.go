@@ -217,7 +217,7 @@ func TestWatchFindsADeciderThroughTheAPIServer(t *testing.T) {
 	w.prints("decode")
 
 	s.stop()
-	w.prints("watching again in")
+	w.prints("watching again")
 	w.interrupt()
 	require.NoError(t, w.end())
 	require.Equal(t, 1, tokens, "a token serves until it is old")

@@ -93,7 +93,7 @@ func TestATerminalIsDrawnInPlace(t *testing.T) {
 	require.NoError(t, s.show(gone("chat", "prefill")))
 	look("a role is gone")
 
-	s.note("the leader decider-0: Unavailable; watching again in 0.5s")
+	s.note("the leader decider-0: Unavailable; watching again as soon as there is an answer")
 	look("the connection is lost")
 	s.begin()
 	require.NoError(t, s.show(seen("rank", "server", 1)))

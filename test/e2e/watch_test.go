@@ -98,5 +98,5 @@ func TestKubectlWatchGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 		return m.GetObservation().GetPlan().GetCurrentReplicas() == 5
 	})
 	f.interrupt()
-	require.Contains(t, f.errs.String(), "watching again in")
+	require.Contains(t, f.errs.String(), "watching again")
 }
