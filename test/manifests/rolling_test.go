@@ -276,7 +276,9 @@ func TestGuardedWritesGoOnWhileWebhooksComeAndGo(t *testing.T) {
 	s.deploy("bound")
 	decider := impersonate(t, testcluster.Get(t), deciderUser, "system:masters")
 	binding := fence.Binding{ScalerName: "s", ScalerUID: "u1", Term: 1}
-	require.NoError(t, s.patch(decider, target.Resource, "bound", annotation(fence.BindingAnnotation, fmt.Sprintf("%q", binding.String()))))
+	s.eventually("API servers have noticed what copies are to serve", func() bool {
+		return s.patch(decider, target.Resource, "bound", annotation(fence.BindingAnnotation, fmt.Sprintf("%q", binding.String()))) == nil
+	})
 	require.True(t, s.serving(old))
 
 	began := time.Now()
