@@ -6,12 +6,14 @@ import (
 	"encoding/pem"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,8 +37,8 @@ type history struct {
 	next   http.Handler
 
 	mu      sync.Mutex
-	held    chan struct{} // nil: watches pass
-	cut     map[int]context.CancelFunc
+	held    chan struct{}  // nil: watches pass
+	cut     map[int]func() // ends a watch, and waits until it tells nothing more
 	watches int
 	expired map[string]bool // kinds whose watch was answered 410
 }
@@ -49,7 +51,7 @@ func (w *world) throughHistory() *history {
 	require.NoError(w.t, err)
 	transport, err := rest.TransportFor(config)
 	require.NoError(w.t, err)
-	h := &history{cut: make(map[int]context.CancelFunc), expired: make(map[string]bool)}
+	h := &history{cut: make(map[int]func()), expired: make(map[string]bool)}
 	silent := log.New(io.Discard, "", 0) // broken connections are the purpose
 	h.next = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: transport, FlushInterval: -1, ErrorLog: silent,
@@ -77,12 +79,14 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	told := make(chan struct{})
 	h.mu.Lock()
 	h.watches++
 	id, held := h.watches, h.held
-	h.cut[id] = cancel
+	h.cut[id] = func() { cancel(); <-told }
 	h.mu.Unlock()
 	defer func() {
+		close(told)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.cut, id)
@@ -101,13 +105,14 @@ func (h *history) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// expire cuts all watches, and holds those that come.
+// expire cuts all watches, and holds those that come. When it returns, nothing that happens later is told any more.
 func (h *history) expire() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.held = make(chan struct{})
-	for _, cut := range h.cut {
-		cut()
+	cut := slices.Collect(maps.Values(h.cut))
+	h.mu.Unlock()
+	for _, end := range cut {
+		end()
 	}
 }
 
