@@ -44,7 +44,7 @@ test: ## Run everything: checks, unit tests with -race, devcluster's tests and t
 .PHONY: test-module
 test-module: build $(TOOLS)/gotestsum
 	@CGO_ENABLED=$(if $(RACE),1,0) $(TOOLS)/gotestsum --format pkgname --jsonfile $(BIN)/test.json -- $(RACE) -vet=off -ldflags=-w \
-		-p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./internal/decide ./test/manifests ./internal/decider ./test/ownership ./dev/fleet ./internal/kube ./internal/webhook ./...
+		-p $$(($$(nproc) + 1)) -timeout $(TIMEOUT) ./test/e2e ./internal/decide ./test/manifests ./internal/decider ./dev/fleet ./test/ownership ./internal/kube ./internal/webhook ./...
 
 # With the flags of the build, so that Kubernetes is compiled once; ./... would vet more than ours.
 .PHONY: test-devcluster
