@@ -66,7 +66,7 @@ func (f *follower) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.wait(wait.Jitter(min(longestRetry, firstRetry<<min(failures, 2)), 0.5)):
+		case <-f.wait(wait.Jitter(min(longestRetry, firstRetry<<min(failures, 5)), 0.5)):
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestKubectlWatchGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 	f := s.follow("chat", "--address", grpcAddress(standby[0]), "--ca-file", s.file("ca.crt", s.authority()), "--token-file", s.file("token", []byte(token)))
 
 	f.until("a snapshot", func(m *observationv1.ObservationServiceWatchResponse) bool { return m.GetSnapshotComplete() != nil })
-	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(20, 200, 120)) // 40 requests at a time: 5 replicas
+	s.Fleet.SetTraffic(s.namespace, "chat", sim.Constant(30, 200, 120)) // 60 requests at a time: 8 replicas, of which 5 may be
 	f.until("growth, with what decided it", func(m *observationv1.ObservationServiceWatchResponse) bool {
 		plan := m.GetObservation().GetPlan()
 		return plan.GetCurrentReplicas() > 1 && len(plan.GetTrace()) > 0
@@ -94,9 +94,20 @@ func TestKubectlWatchGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 	killed := f.leader // not the first one, perhaps: another test kills leaders, too
 	s.kill(killed)
 	f.until("another leader", func(*observationv1.ObservationServiceWatchResponse) bool { return f.leader != killed })
-	f.until("the ramp to go on", func(m *observationv1.ObservationServiceWatchResponse) bool {
-		return m.GetObservation().GetPlan().GetCurrentReplicas() == 5
+	f.until("the ramp to go on to its end, of which the trace says what it is", func(m *observationv1.ObservationServiceWatchResponse) bool {
+		plan := m.GetObservation().GetPlan()
+		return plan.GetCurrentReplicas() == 5 && stageThatActed(plan) == "bounds"
 	})
 	f.interrupt()
 	require.Contains(t, f.errs.String(), "watching again")
+}
+
+// stageThatActed last.
+func stageThatActed(p *observationv1.RolePlan) (stage string) {
+	for _, step := range p.GetTrace() {
+		if step.GetRule() != "" {
+			stage = step.GetStage()
+		}
+	}
+	return stage
 }
